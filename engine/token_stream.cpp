@@ -1,0 +1,71 @@
+#include "engine/token_stream.h"
+
+#include <iterator>
+#include <utility>
+
+namespace dsv4v {
+
+bool TokenStream::wait(std::vector<TokenEvent>& out, std::chrono::milliseconds timeout) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, timeout,
+                      [this] { return !events_.empty() || finish_reason_ != FinishReason::kNone; });
+    out.insert(out.end(), std::make_move_iterator(events_.begin()),
+               std::make_move_iterator(events_.end()));
+    events_.clear();
+    return finish_reason_ != FinishReason::kNone;
+}
+
+void TokenStream::cancel(CancelCause cause) {
+    cancel_cause_.store(cause, std::memory_order_relaxed);
+    if (!cancel_requested_.exchange(true, std::memory_order_acq_rel) && on_cancel) {
+        on_cancel();
+    }
+}
+
+FinishReason TokenStream::finish_reason() const {
+    std::lock_guard lock(mutex_);
+    return finish_reason_;
+}
+
+int32_t TokenStream::stop_token_id() const {
+    std::lock_guard lock(mutex_);
+    return stop_token_id_;
+}
+
+std::string TokenStream::error_message() const {
+    std::lock_guard lock(mutex_);
+    return error_message_;
+}
+
+GenerationTimings TokenStream::timings() const {
+    std::lock_guard lock(mutex_);
+    return timings_;
+}
+
+GenerationProgress TokenStream::progress() const {
+    std::lock_guard lock(mutex_);
+    return progress_;
+}
+
+void TokenStream::push(TokenEvent event) {
+    std::lock_guard lock(mutex_);
+    events_.push_back(std::move(event));
+    changed_.notify_one();
+}
+
+void TokenStream::set_progress(const GenerationProgress& progress) {
+    std::lock_guard lock(mutex_);
+    progress_ = progress;
+}
+
+void TokenStream::finish(FinishReason reason, int32_t stop_token_id, std::string error_message,
+                         const GenerationTimings& timings) {
+    std::lock_guard lock(mutex_);
+    finish_reason_ = reason;
+    stop_token_id_ = stop_token_id;
+    error_message_ = std::move(error_message);
+    timings_ = timings;
+    changed_.notify_one();
+}
+
+} // namespace dsv4v

@@ -1,0 +1,88 @@
+// The one queue from the engine back to a request's connection thread, and its cancel flag.
+// push/finish: engine thread. wait/cancel: any one consumer thread. docs: DESIGN.md "Threads".
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine/batch.h"
+
+namespace dsv4v {
+
+enum class FinishReason {
+    kNone,
+    kStop,      // a stop id; also a consumer that asked to stop (stop string, closed tool block)
+    kLength,    // max_tokens or context full
+    kCancelled, // the consumer went away
+    kTimeout,   // deadline passed
+    kError,     // engine failure; see error_message
+};
+
+enum class CancelCause { kStopped, kGone, kTimeout };
+
+struct GenerationTimings {
+    double queue_ms = 0;   // submit -> first scheduled
+    double prompt_ms = 0;  // first scheduled -> first token
+    double decode_ms = 0;  // first token -> last token
+    int32_t n_prompt = 0;
+    int32_t n_cached = 0;
+    int32_t n_generated = 0;
+    int32_t n_reasoning = 0; // tokens up to and including </think>
+};
+
+struct GenerationProgress {
+    enum class Phase { kQueue, kPrefill, kDecode } phase = Phase::kQueue;
+    int32_t queue_position = 0;
+    int32_t n_prompt = 0;
+    int32_t n_prompt_done = 0;
+};
+
+struct TokenEvent {
+    SampledToken token;
+    bool is_prompt = false; // a scored prompt token (prompt_logprobs)
+};
+
+class TokenStream {
+  public:
+    // Consumer: appends new events to `out` and returns true when finished and drained. Waits
+    // until something happened or `timeout` passed.
+    bool wait(std::vector<TokenEvent>& out, std::chrono::milliseconds timeout);
+    // Consumer: asks the engine to end this sequence at the next step boundary. Idempotent.
+    void cancel(CancelCause cause);
+    // Valid once wait() returned true.
+    [[nodiscard]] FinishReason finish_reason() const;
+    [[nodiscard]] int32_t stop_token_id() const; // -1 if no stop id ended it
+    [[nodiscard]] std::string error_message() const;
+    [[nodiscard]] GenerationTimings timings() const;
+    [[nodiscard]] GenerationProgress progress() const; // any time
+
+    // Engine side.
+    void push(TokenEvent event);
+    void set_progress(const GenerationProgress& progress);
+    void finish(FinishReason reason, int32_t stop_token_id, std::string error_message,
+                const GenerationTimings& timings);
+    [[nodiscard]] bool cancel_requested() const { return cancel_requested_.load(std::memory_order_acquire); }
+    [[nodiscard]] CancelCause cancel_cause() const { return cancel_cause_.load(std::memory_order_relaxed); }
+    // Called on cancel() so that an idle engine wakes up; set once before the stream is shared.
+    std::function<void()> on_cancel;
+
+  private:
+    mutable std::mutex mutex_;
+    std::condition_variable changed_;
+    std::vector<TokenEvent> events_;
+    GenerationProgress progress_;
+    GenerationTimings timings_;
+    FinishReason finish_reason_ = FinishReason::kNone;
+    int32_t stop_token_id_ = -1;
+    std::string error_message_;
+    std::atomic<bool> cancel_requested_{false};
+    std::atomic<CancelCause> cancel_cause_{CancelCause::kGone};
+};
+
+} // namespace dsv4v

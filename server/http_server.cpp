@@ -1,0 +1,1 @@
+#include "server/http_types.h"
