@@ -1,0 +1,50 @@
+# A thin front for the CMake presets. Every target installs what is missing with apt first.
+#
+#   make build   release build: build/release/dsv4v-server and dsv4v-bench
+#   make run     build, then serve a small model on http://$(HOST):$(PORT)/
+#   make test    build, then every test this machine can run
+#   make check   sanitizers, formatting, fuzz targets, container stages (what CI adds)
+
+HOST ?= 127.0.0.1
+PORT ?= 8080
+ARGS ?=
+MODEL ?= build/release/models/tiny
+
+# Debian 12 and Ubuntu 24.04 carry all of these.
+BUILD_PACKAGES := g++ cmake ninja-build ccache pkg-config git ca-certificates \
+	libexpected-dev libfmt-dev libspdlog-dev libcli11-dev rapidjson-dev libcpp-httplib-dev \
+	libssl-dev prometheus-cpp-dev libhwy-dev zlib1g-dev
+TEST_PACKAGES := libgtest-dev libgmock-dev xz-utils
+CHECK_PACKAGES := clang clang-format clang-tidy libclang-rt-14-dev libomp-14-dev
+
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+JOBS := $(shell nproc)
+
+.PHONY: build run test check packages test-packages check-packages clean
+
+build: packages
+	cmake --preset release -DDSV4V_TESTS=OFF
+	cmake --build --preset release -j $(JOBS)
+
+run: build
+	@test -e $(MODEL)-00001-of-00001.gguf || \
+		build/release/dsv4v-bench synth --recipe tiny --out $(MODEL)
+	@echo "Starting on http://$(HOST):$(PORT)/ (stop with Ctrl-C)"
+	build/release/dsv4v-server --model $(MODEL)-00001-of-00001.gguf --host $(HOST) --port $(PORT) $(ARGS)
+
+test: test-packages
+	cmake --preset release -DDSV4V_TESTS=ON
+	cmake --build --preset release -j $(JOBS)
+	ctest --test-dir build/release -j $(JOBS) --output-on-failure
+
+packages:
+	@deploy/install-packages $(BUILD_PACKAGES)
+
+test-packages:
+	@deploy/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
+
+check-packages:
+	@deploy/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES) $(CHECK_PACKAGES)
+
+clean:
+	rm -rf build
