@@ -20,7 +20,8 @@ CHECK_PACKAGES := clang clang-format clang-tidy libclang-rt-14-dev libomp-14-dev
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 JOBS := $(shell nproc)
 
-.PHONY: build run test check packages test-packages check-packages clean
+.PHONY: build run test check packages test-packages check-packages clean \
+	check-format check-web check-asan check-tsan check-fuzz check-cuda check-container
 
 build: packages
 	cmake --preset release -DDSV4V_TESTS=OFF
@@ -37,13 +38,118 @@ test: test-packages
 	cmake --build --preset release -j $(JOBS)
 	ctest --test-dir build/release -j $(JOBS) --output-on-failure
 
+check: check-packages check-format check-web check-asan check-tsan check-fuzz check-cuda check-container
+
+check-format:
+	git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' | xargs clang-format --dry-run -Werror
+
+check-web:
+	cd web && npm ci --no-audit --no-fund && npm run -s typecheck && npm test
+
+check-asan:
+	cmake --preset asan
+	cmake --build --preset asan -j $(JOBS)
+	ctest --test-dir build/asan -j $(JOBS) --output-on-failure
+
+# The thread sanitizer does not understand OpenMP: engine and server run over the fake backend.
+check-tsan:
+	cmake --preset tsan
+	cmake --build --preset tsan -j $(JOBS)
+	ctest --test-dir build/tsan -j $(JOBS) --output-on-failure
+
+# Each target for FUZZ_SECONDS, from the committed seeds.
+FUZZ_SECONDS ?= 20
+check-fuzz:
+	cmake --preset fuzz
+	cmake --build --preset fuzz -j $(JOBS)
+	tests/fuzz/run build/fuzz $(FUZZ_SECONDS)
+
+# Without a GPU the CUDA code must still compile.
+check-cuda:
+	@if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then \
+		cmake --preset cuda && cmake --build --preset cuda -j $(JOBS); \
+	else echo "check-cuda: skipped, no nvcc"; fi
+
+check-container:
+	deploy/check-container
+
 packages:
 	@deploy/install-packages $(BUILD_PACKAGES)
 
-test-packages:
+test-check: check-packages check-format check-web check-asan check-tsan check-fuzz check-cuda check-container
+
+check-format:
+	git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' | xargs clang-format --dry-run -Werror
+
+check-web:
+	cd web && npm ci --no-audit --no-fund && npm run -s typecheck && npm test
+
+check-asan:
+	cmake --preset asan
+	cmake --build --preset asan -j $(JOBS)
+	ctest --test-dir build/asan -j $(JOBS) --output-on-failure
+
+# The thread sanitizer does not understand OpenMP: engine and server run over the fake backend.
+check-tsan:
+	cmake --preset tsan
+	cmake --build --preset tsan -j $(JOBS)
+	ctest --test-dir build/tsan -j $(JOBS) --output-on-failure
+
+# Each target for FUZZ_SECONDS, from the committed seeds.
+FUZZ_SECONDS ?= 20
+check-fuzz:
+	cmake --preset fuzz
+	cmake --build --preset fuzz -j $(JOBS)
+	tests/fuzz/run build/fuzz $(FUZZ_SECONDS)
+
+# Without a GPU the CUDA code must still compile.
+check-cuda:
+	@if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then \
+		cmake --preset cuda && cmake --build --preset cuda -j $(JOBS); \
+	else echo "check-cuda: skipped, no nvcc"; fi
+
+check-container:
+	deploy/check-container
+
+packages:
 	@deploy/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
 
-check-packages:
+check-check: check-packages check-format check-web check-asan check-tsan check-fuzz check-cuda check-container
+
+check-format:
+	git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' | xargs clang-format --dry-run -Werror
+
+check-web:
+	cd web && npm ci --no-audit --no-fund && npm run -s typecheck && npm test
+
+check-asan:
+	cmake --preset asan
+	cmake --build --preset asan -j $(JOBS)
+	ctest --test-dir build/asan -j $(JOBS) --output-on-failure
+
+# The thread sanitizer does not understand OpenMP: engine and server run over the fake backend.
+check-tsan:
+	cmake --preset tsan
+	cmake --build --preset tsan -j $(JOBS)
+	ctest --test-dir build/tsan -j $(JOBS) --output-on-failure
+
+# Each target for FUZZ_SECONDS, from the committed seeds.
+FUZZ_SECONDS ?= 20
+check-fuzz:
+	cmake --preset fuzz
+	cmake --build --preset fuzz -j $(JOBS)
+	tests/fuzz/run build/fuzz $(FUZZ_SECONDS)
+
+# Without a GPU the CUDA code must still compile.
+check-cuda:
+	@if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then \
+		cmake --preset cuda && cmake --build --preset cuda -j $(JOBS); \
+	else echo "check-cuda: skipped, no nvcc"; fi
+
+check-container:
+	deploy/check-container
+
+packages:
 	@deploy/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES) $(CHECK_PACKAGES)
 
 clean:
