@@ -39,7 +39,7 @@ struct PromptPart {
 
 struct EncodedChat {
     std::vector<PromptPart> parts;
-    std::vector<JsonValue> images;   // image records in prompt order
+    std::vector<JsonValue> images;    // image records in prompt order
     bool starts_in_reasoning = false; // generation begins inside <think>
 
     // The prompt as one string, images spelled as the placeholder token (for /apply-template).
@@ -48,7 +48,8 @@ struct EncodedChat {
 
 // `messages` is the OpenAI-style array after HTTP-level normalisation: tools and response_format
 // sit on the message they belong to. Errors: kInvalidArgument with param = "messages[i].field".
-[[nodiscard]] Expected<EncodedChat> encode_chat(const JsonValue& messages, const ChatOptions& options);
+[[nodiscard]] Expected<EncodedChat> encode_chat(const JsonValue& messages,
+                                                const ChatOptions& options);
 
 // Token ids of a prompt without images.
 [[nodiscard]] std::vector<int32_t> tokenize_prompt(const Tokenizer& tokenizer,

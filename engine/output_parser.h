@@ -21,8 +21,8 @@ struct ToolCall {
 enum class EndCause { kStop, kLength };
 
 struct OutputParserOptions {
-    bool thinking = false;               // the prompt ended inside <think>
-    const JsonValue* tools = nullptr;    // the request's tools array, or null when there are none
+    bool thinking = false;            // the prompt ended inside <think>
+    const JsonValue* tools = nullptr; // the request's tools array, or null when there are none
 };
 
 // What one feed decided. At most one field grows per event; events are in wire order.
