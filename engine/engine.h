@@ -15,8 +15,8 @@
 namespace dsv4v {
 
 struct EngineOptions {
-    int32_t max_queue = 256;     // waiting requests; more are refused
-    int32_t prefill_chunk = 512; // prompt rows of one sequence per step
+    int32_t max_queue = 256;      // waiting requests; more are refused
+    int32_t prefill_chunk = 512;  // prompt rows of one sequence per step
 };
 
 // Counters since start and gauges now; read by /metrics and /props.
@@ -33,19 +33,17 @@ struct EngineStats {
     uint64_t n_non_finite = 0;
     uint64_t n_finished_stop = 0;
     uint64_t n_finished_length = 0;
-    uint64_t n_cancelled_queue = 0; // by the phase in which the cancel was seen
+    uint64_t n_cancelled_queue = 0;   // by the phase in which the cancel was seen
     uint64_t n_cancelled_prefill = 0;
     uint64_t n_cancelled_decode = 0;
     uint64_t n_errors = 0;
-    double ms_since_last_step = 0; // while work is pending: the watchdog reads it
-    bool failed = false;           // the backend reported an error; nothing runs any more
-    std::vector<uint64_t>
-        step_seconds_histogram; // counts per bound of kStepSecondsBounds, +Inf last
+    double ms_since_last_step = 0;    // while work is pending: the watchdog reads it
+    bool failed = false;              // the backend reported an error; nothing runs any more
+    std::vector<uint64_t> step_seconds_histogram; // counts per bound of kStepSecondsBounds, +Inf last
     double step_seconds_sum = 0;
 };
 
-inline constexpr double kStepSecondsBounds[] = {.001, .0025, .005, .01, .025, .05, .1,
-                                                .25,  .5,    1,    2.5, 5,    10};
+inline constexpr double kStepSecondsBounds[] = {.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10};
 
 struct SlotSnapshot {
     int32_t slot = -1;

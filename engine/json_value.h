@@ -18,9 +18,9 @@ struct JsonValue {
 
     Type type = Type::kNull;
     bool boolean = false;
-    std::string text;             // kString: UTF-8 content; kNumber: the number as written
-    std::vector<JsonValue> items; // kArray
-    std::vector<std::pair<std::string, JsonValue>> members; // kObject, first-seen order
+    std::string text; // kString: UTF-8 content; kNumber: the number as written
+    std::vector<JsonValue> items;                            // kArray
+    std::vector<std::pair<std::string, JsonValue>> members;  // kObject, first-seen order
 
     [[nodiscard]] bool is_null() const { return type == Type::kNull; }
     [[nodiscard]] bool is_bool() const { return type == Type::kBool; }

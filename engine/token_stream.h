@@ -27,9 +27,9 @@ enum class FinishReason {
 enum class CancelCause { kStopped, kGone, kTimeout };
 
 struct GenerationTimings {
-    double queue_ms = 0;  // submit -> first scheduled
-    double prompt_ms = 0; // first scheduled -> first token
-    double decode_ms = 0; // first token -> last token
+    double queue_ms = 0;   // submit -> first scheduled
+    double prompt_ms = 0;  // first scheduled -> first token
+    double decode_ms = 0;  // first token -> last token
     int32_t n_prompt = 0;
     int32_t n_cached = 0;
     int32_t n_generated = 0;
@@ -67,12 +67,8 @@ class TokenStream {
     void set_progress(const GenerationProgress& progress);
     void finish(FinishReason reason, int32_t stop_token_id, std::string error_message,
                 const GenerationTimings& timings);
-    [[nodiscard]] bool cancel_requested() const {
-        return cancel_requested_.load(std::memory_order_acquire);
-    }
-    [[nodiscard]] CancelCause cancel_cause() const {
-        return cancel_cause_.load(std::memory_order_relaxed);
-    }
+    [[nodiscard]] bool cancel_requested() const { return cancel_requested_.load(std::memory_order_acquire); }
+    [[nodiscard]] CancelCause cancel_cause() const { return cancel_cause_.load(std::memory_order_relaxed); }
     // Called on cancel() so that an idle engine wakes up; set once before the stream is shared.
     std::function<void()> on_cancel;
 
