@@ -1,5 +1,5 @@
 // An ordered JSON tree that keeps what a prompt needs byte for byte: member order and the raw text
-// of numbers. Built over RapidJSON's iterative reader; depth is bounded, nothing recurses.
+// of numbers. Depth and count are bounded, nothing recurses.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ struct JsonValue {
 
     Type type = Type::kNull;
     bool boolean = false;
-    std::string text; // kString: UTF-8 content; kNumber: the number as written
-    std::vector<JsonValue> items;                            // kArray
-    std::vector<std::pair<std::string, JsonValue>> members;  // kObject, first-seen order
+    std::string text;             // kString: UTF-8 content; kNumber: the number as written
+    std::vector<JsonValue> items; // kArray
+    std::vector<std::pair<std::string, JsonValue>> members; // kObject, first-seen order
 
     [[nodiscard]] bool is_null() const { return type == Type::kNull; }
     [[nodiscard]] bool is_bool() const { return type == Type::kBool; }
@@ -48,10 +48,13 @@ struct JsonValue {
 };
 
 inline constexpr int kMaxJsonDepth = 128;
+// Bounds the memory that a small body of tiny values (`[0,0,0,...`) can claim.
+inline constexpr int kMaxJsonValues = 2'000'000;
 
 // Strict RFC 8259: UTF-8 checked, no comments or trailing commas, depth <= kMaxJsonDepth counted
 // over everything, a leading byte-order mark is skipped, a duplicate member keeps its first place
-// and its last value, lone surrogate escapes become U+FFFD. Errors give the byte offset.
+// and its last value, lone surrogate escapes become U+FFFD. At most kMaxJsonValues values. Errors
+// (kInvalidArgument) give the reason and the byte offset.
 [[nodiscard]] Expected<JsonValue> parse_json(std::string_view text);
 
 // The text that Python's json.dumps(value, ensure_ascii=False) gives: ", " and ": " separators,
