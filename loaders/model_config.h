@@ -37,27 +37,27 @@ struct ModelConfig {
     int32_t indexer_top_k = 0;            // attention.indexer.top_k
     std::vector<int32_t> compress_ratios; // [n_layers], each 0, 4 or 128
 
-    float rms_eps = 0;                    // attention.layer_norm_rms_epsilon
-    float rope_freq_base = 0;             // rope.freq_base: ratio-0 layers
-    float compress_rope_freq_base = 0;    // attention.compress_rope_freq_base: all other layers
-    float rope_scaling_factor = 0;        // YaRN, compressed layers only
-    int32_t rope_original_context = 0;    // rope.scaling.original_context_length
+    float rms_eps = 0;                 // attention.layer_norm_rms_epsilon
+    float rope_freq_base = 0;          // rope.freq_base: ratio-0 layers
+    float compress_rope_freq_base = 0; // attention.compress_rope_freq_base: all other layers
+    float rope_scaling_factor = 0;     // YaRN, compressed layers only
+    int32_t rope_original_context = 0; // rope.scaling.original_context_length
     float yarn_beta_fast = 32;
     float yarn_beta_slow = 1;
 
-    int32_t n_hc_streams = 0;             // hyper_connection.count
-    int32_t n_sinkhorn_iterations = 0;    // hyper_connection.sinkhorn_iterations
-    float hc_eps = 0;                     // hyper_connection.epsilon
+    int32_t n_hc_streams = 0;          // hyper_connection.count
+    int32_t n_sinkhorn_iterations = 0; // hyper_connection.sinkhorn_iterations
+    float hc_eps = 0;                  // hyper_connection.epsilon
 
-    int32_t n_hash_layers = 0;            // hash_layer_count: these route by ffn_gate_tid2eid
-    int32_t n_experts = 0;                // expert_count
-    int32_t n_experts_used = 0;           // expert_used_count
-    int32_t expert_ffn = 0;               // expert_feed_forward_length
-    float expert_weights_scale = 0;       // expert_weights_scale
-    std::vector<float> swiglu_clamp_exp;  // [n_layers]; <= 1e-6 means no clamp
+    int32_t n_hash_layers = 0;             // hash_layer_count: these route by ffn_gate_tid2eid
+    int32_t n_experts = 0;                 // expert_count
+    int32_t n_experts_used = 0;            // expert_used_count
+    int32_t expert_ffn = 0;                // expert_feed_forward_length
+    float expert_weights_scale = 0;        // expert_weights_scale
+    std::vector<float> swiglu_clamp_exp;   // [n_layers]; <= 1e-6 means no clamp
     std::vector<float> swiglu_clamp_shexp; // [n_layers]
 
-    std::vector<std::string> warnings;    // things a loader accepted but a person should read
+    std::vector<std::string> warnings; // things a loader accepted but a person should read
 
     [[nodiscard]] LayerKind layer_kind(int32_t layer_idx) const {
         const int32_t ratio = compress_ratios[static_cast<size_t>(layer_idx)];
