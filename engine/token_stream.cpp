@@ -12,14 +12,19 @@ bool TokenStream::wait(std::vector<TokenEvent>& out, std::chrono::milliseconds t
     out.insert(out.end(), std::make_move_iterator(events_.begin()),
                std::make_move_iterator(events_.end()));
     events_.clear();
+    n_unread_ = 0;
     return finish_reason_ != FinishReason::kNone;
 }
 
 void TokenStream::cancel(CancelCause cause) {
-    cancel_cause_.store(cause, std::memory_order_relaxed);
-    if (!cancel_requested_.exchange(true, std::memory_order_acq_rel) && on_cancel) {
+    int32_t expected = kNotCancelled;
+    if (cancel_state_.compare_exchange_strong(expected, static_cast<int32_t>(cause)) && on_cancel) {
         on_cancel();
     }
+}
+
+CancelCause TokenStream::cancel_cause() const {
+    return static_cast<CancelCause>(cancel_state_.load());
 }
 
 FinishReason TokenStream::finish_reason() const {
@@ -50,6 +55,7 @@ GenerationProgress TokenStream::progress() const {
 void TokenStream::push(TokenEvent event) {
     std::lock_guard lock(mutex_);
     events_.push_back(std::move(event));
+    ++n_unread_;
     changed_.notify_one();
 }
 

@@ -27,9 +27,9 @@ enum class FinishReason {
 enum class CancelCause { kStopped, kGone, kTimeout };
 
 struct GenerationTimings {
-    double queue_ms = 0;   // submit -> first scheduled
-    double prompt_ms = 0;  // first scheduled -> first token
-    double decode_ms = 0;  // first token -> last token
+    double queue_ms = 0;  // submit -> first scheduled
+    double prompt_ms = 0; // first scheduled -> first token
+    double decode_ms = 0; // first token -> last token
     int32_t n_prompt = 0;
     int32_t n_cached = 0;
     int32_t n_generated = 0;
@@ -48,14 +48,19 @@ struct TokenEvent {
     bool is_prompt = false; // a scored prompt token (prompt_logprobs)
 };
 
+// Nothing is ever dropped from a stream; beyond this many unread events the engine stops scheduling
+// the sequence instead.
+inline constexpr int32_t kMaxUnreadEvents = 4096;
+
 class TokenStream {
   public:
     // Consumer: appends new events to `out` and returns true when finished and drained. Waits
     // until something happened or `timeout` passed.
     bool wait(std::vector<TokenEvent>& out, std::chrono::milliseconds timeout);
-    // Consumer: asks the engine to end this sequence at the next step boundary. Idempotent.
+    // Any thread: asks the engine to end this sequence at the next step boundary. Idempotent; the
+    // first cause counts.
     void cancel(CancelCause cause);
-    // Valid once wait() returned true.
+    // Valid once wait() returned true. By then the sequence has given back its slot and pages.
     [[nodiscard]] FinishReason finish_reason() const;
     [[nodiscard]] int32_t stop_token_id() const; // -1 if no stop id ended it
     [[nodiscard]] std::string error_message() const;
@@ -67,12 +72,15 @@ class TokenStream {
     void set_progress(const GenerationProgress& progress);
     void finish(FinishReason reason, int32_t stop_token_id, std::string error_message,
                 const GenerationTimings& timings);
-    [[nodiscard]] bool cancel_requested() const { return cancel_requested_.load(std::memory_order_acquire); }
-    [[nodiscard]] CancelCause cancel_cause() const { return cancel_cause_.load(std::memory_order_relaxed); }
+    [[nodiscard]] bool cancel_requested() const { return cancel_state_.load() != kNotCancelled; }
+    [[nodiscard]] CancelCause cancel_cause() const; // valid when cancel_requested()
+    // The consumer is so far behind that the sequence should rest until it has caught up.
+    [[nodiscard]] bool congested() const { return n_unread_.load() >= kMaxUnreadEvents; }
     // Called on cancel() so that an idle engine wakes up; set once before the stream is shared.
     std::function<void()> on_cancel;
 
   private:
+    static constexpr int32_t kNotCancelled = -1;
     mutable std::mutex mutex_;
     std::condition_variable changed_;
     std::vector<TokenEvent> events_;
@@ -81,8 +89,8 @@ class TokenStream {
     FinishReason finish_reason_ = FinishReason::kNone;
     int32_t stop_token_id_ = -1;
     std::string error_message_;
-    std::atomic<bool> cancel_requested_{false};
-    std::atomic<CancelCause> cancel_cause_{CancelCause::kGone};
+    std::atomic<int32_t> n_unread_{0};
+    std::atomic<int32_t> cancel_state_{kNotCancelled}; // or the cause's number
 };
 
 } // namespace dsv4v
