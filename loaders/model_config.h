@@ -22,6 +22,7 @@ struct ModelConfig {
     std::string name; // general.name, may be empty
 
     int32_t n_layers = 0;                 // block_count
+    int32_t n_draft_layers = 0;           // layers after these that hold draft tensors; ignored
     int32_t context_length = 0;           // context_length
     int32_t hidden = 0;                   // embedding_length
     int32_t vocab_size = 0;               // rows of token_embd
