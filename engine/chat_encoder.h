@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/json_value.h"
@@ -22,10 +23,11 @@ struct ChatOptions {
     ReasoningEffort effort = ReasoningEffort::kHigh;
     bool drop_thinking = true;
     bool add_bos = true;
-    // The server appends a generation header when the encoding does not end with one; the bare
-    // author's encoder (goldens) does not.
+    // Appends a generation header when the encoding does not end with one or with a task token;
+    // the model author's encoder leaves that to its caller.
     bool add_generation_header = true;
-    // The last message is an assistant message to be continued: no end token after it.
+    // The last message is an assistant message to be continued: no end token after it, and without
+    // content (and with thinking) its reasoning stays open.
     bool continue_final_message = false;
     int32_t n_context_messages = 0; // leading messages already encoded by an earlier call
 };
@@ -45,6 +47,11 @@ struct EncodedChat {
     // The prompt as one string, images spelled as the placeholder token (for /apply-template).
     [[nodiscard]] std::string text() const;
 };
+
+// Names of the author's encoder: "chat" and "thinking"; "low", "high" and "max". Other names are
+// errors; the wider names of requests are mapped by the server.
+[[nodiscard]] Expected<ThinkingMode> parse_thinking_mode(std::string_view name);
+[[nodiscard]] Expected<ReasoningEffort> parse_reasoning_effort(std::string_view name);
 
 // `messages` is the OpenAI-style array after HTTP-level normalisation: tools and response_format
 // sit on the message they belong to. Errors: kInvalidArgument with param = "messages[i].field".
