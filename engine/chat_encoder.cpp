@@ -184,8 +184,8 @@ Expected<void> write_tool_calls(PromptWriter& out, const ChatTurn& turn) {
         if (i > 0) {
             out.trusted(prompt::kInvokeSeparator);
         }
-        DSV4V_RETURN_IF_ERROR(write_invoke(out, turn.tool_calls->items[i],
-                                           index_path(turn.path + ".tool_calls", i)));
+        DSV4V_RETURN_IF_ERROR(
+            write_invoke(out, turn.tool_calls->items[i], index_path(turn.path + ".tool_calls", i)));
     }
     out.trusted(prompt::kToolCallsClose);
     return {};
@@ -268,11 +268,10 @@ void ChatRenderer::drop_old_developer_turns() {
     const int64_t question = last_question(turns_);
     if (question > 0) {
         const auto end = turns_.begin() + question;
-        turns_.erase(std::remove_if(turns_.begin(), end,
-                                    [](const ChatTurn& turn) {
-                                        return turn.role == ChatRole::kDeveloper;
-                                    }),
-                     end);
+        turns_.erase(
+            std::remove_if(turns_.begin(), end,
+                           [](const ChatTurn& turn) { return turn.role == ChatRole::kDeveloper; }),
+            end);
     }
 }
 
@@ -415,25 +414,16 @@ Expected<ReasoningEffort> parse_reasoning_effort(std::string_view name) {
         return ReasoningEffort::kMax;
     }
     return make_error(ErrorCode::kInvalidArgument,
-                      "reasoning_effort: got \"" + std::string(name) + "\", wanted low, high or max",
+                      "reasoning_effort: got \"" + std::string(name) +
+                          "\", wanted low, high or max",
                       "reasoning_effort");
 }
 
 Expected<EncodedChat> encode_chat(const JsonValue& messages, const ChatOptions& options) {
     DSV4V_ASSIGN_OR_RETURN(
-        auto turns, build_turns(messages, static_cast<size_t>(std::max(options.n_context_messages,
-                                                                       int32_t{0}))));
+        auto turns, build_turns(messages, static_cast<size_t>(
+                                              std::max(options.n_context_messages, int32_t{0}))));
     return ChatRenderer(std::move(turns), options).render();
-}
-
-std::vector<int32_t> tokenize_prompt(const Tokenizer& tokenizer,
-                                     const std::vector<PromptPart>& parts) {
-    std::vector<TextPart> texts;
-    texts.reserve(parts.size());
-    for (const PromptPart& part : parts) {
-        texts.push_back({.text = part.text, .trusted = part.trusted});
-    }
-    return tokenizer.encode(texts);
 }
 
 } // namespace dsv4v

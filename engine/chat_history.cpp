@@ -40,7 +40,9 @@ Expected<ChatRole> parse_role(const JsonValue& message, const std::string& path)
                       path + ".role");
 }
 
-bool is_image_type(std::string_view type) { return type == "image_url" || type == "image"; }
+bool is_image_type(std::string_view type) {
+    return type == "image_url" || type == "image";
+}
 
 bool is_non_empty(const JsonValue* value) {
     if (value == nullptr) {
@@ -140,9 +142,8 @@ Expected<ContentBlock> parse_user_block(const JsonValue& part, const std::string
         DSV4V_ASSIGN_OR_RETURN(const std::string_view id,
                                optional_string(part, "tool_use_id", path));
         block.tool_call_id = id;
-        DSV4V_ASSIGN_OR_RETURN(
-            block.pieces,
-            parse_content(part.find("content"), UnknownPart::kName, path + ".content"));
+        DSV4V_ASSIGN_OR_RETURN(block.pieces, parse_content(part.find("content"), UnknownPart::kName,
+                                                           path + ".content"));
         return block;
     }
     DSV4V_ASSIGN_OR_RETURN(auto piece, parse_part(part, UnknownPart::kName, path));
@@ -209,17 +210,17 @@ Expected<void> parse_turn_content(const JsonValue& message, ChatTurn& turn) {
     const JsonValue* blocks = find_present(message, "content_blocks");
     const bool from_blocks = blocks != nullptr && (content == nullptr || !content->is_string());
     ContentBlock block;
-    DSV4V_ASSIGN_OR_RETURN(block.pieces,
-                           parse_content(from_blocks ? blocks : content, UnknownPart::kDrop,
-                                         turn.path +
-                                             (from_blocks ? ".content_blocks" : ".content")));
+    DSV4V_ASSIGN_OR_RETURN(
+        block.pieces, parse_content(from_blocks ? blocks : content, UnknownPart::kDrop,
+                                    turn.path + (from_blocks ? ".content_blocks" : ".content")));
     block.is_tool_result = turn.role == ChatRole::kTool;
     DSV4V_ASSIGN_OR_RETURN(const std::string_view id,
                            optional_string(message, "tool_call_id", turn.path));
     block.tool_call_id = id;
-    const bool is_empty = std::all_of(
-        block.pieces.begin(), block.pieces.end(),
-        [](const ContentPiece& piece) { return piece.text.empty() && piece.image == nullptr; });
+    const bool is_empty =
+        std::all_of(block.pieces.begin(), block.pieces.end(), [](const ContentPiece& piece) {
+            return piece.text.empty() && piece.image == nullptr;
+        });
     if (turn.role == ChatRole::kDeveloper && is_empty) {
         return make_error(ErrorCode::kInvalidArgument,
                           turn.path + ".content: a developer message needs text",
@@ -305,10 +306,9 @@ void sort_results(std::vector<ContentBlock>& blocks, const CallOrder& order) {
         const auto it = order.find(block.tool_call_id);
         return it == order.end() ? size_t{0} : it->second;
     };
-    std::stable_sort(results.begin(), results.end(),
-                     [&rank](const ContentBlock& a, const ContentBlock& b) {
-                         return rank(a) < rank(b);
-                     });
+    std::stable_sort(
+        results.begin(), results.end(),
+        [&rank](const ContentBlock& a, const ContentBlock& b) { return rank(a) < rank(b); });
     auto next = results.begin();
     for (ContentBlock& block : blocks) {
         if (block.is_tool_result) {

@@ -25,7 +25,7 @@ struct ContentPiece {
 struct ContentBlock {
     std::vector<ContentPiece> pieces;
     bool is_tool_result = false;
-    std::string tool_call_id;
+    std::string tool_call_id = {};
 };
 
 // A turn of the prompt. Pointers and views are borrowed from the JSON messages.
@@ -33,7 +33,7 @@ struct ChatTurn {
     ChatRole role = ChatRole::kUser;
     std::vector<ContentBlock> blocks; // joined with blank lines
     std::string reasoning;
-    std::string_view task; // a task name, empty if none
+    std::string_view task;                      // a task name, empty if none
     const JsonValue* tools = nullptr;           // non-empty array
     const JsonValue* response_format = nullptr; // non-empty object
     const JsonValue* tool_calls = nullptr;      // non-empty array

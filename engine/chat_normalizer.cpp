@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/chat_history.h"
 #include "engine/json_fields.h"
 #include "engine/prompt_strings.h"
 #include "loaders/base/check.h"
@@ -205,8 +206,9 @@ Expected<JsonValue> normalize_calls(const JsonValue& message, const std::string&
             return type_error(path + ".tool_calls", "an array", *list);
         }
         for (size_t i = 0; i < list->items.size(); ++i) {
-            DSV4V_ASSIGN_OR_RETURN(JsonValue call, normalize_call(list->items[i],
-                                                                  index_path(path + ".tool_calls", i)));
+            DSV4V_ASSIGN_OR_RETURN(
+                JsonValue call,
+                normalize_call(list->items[i], index_path(path + ".tool_calls", i)));
             calls.push_back(std::move(call));
         }
     } else if (const JsonValue* legacy = find_present(message, "function_call")) {
@@ -264,8 +266,8 @@ Expected<JsonValue> normalize_message(const JsonValue& message, const std::strin
     } else if (role == "tool") {
         DSV4V_RETURN_IF_ERROR(normalize_tool(message, path, !is_function, result));
     } else {
-        DSV4V_ASSIGN_OR_RETURN(
-            JsonValue content, normalize_content(message.find("content"), false, path + ".content"));
+        DSV4V_ASSIGN_OR_RETURN(JsonValue content, normalize_content(message.find("content"), false,
+                                                                    path + ".content"));
         set(result, "content", std::move(content));
     }
     if (const JsonValue* task = find_present(message, "task")) {
@@ -376,10 +378,14 @@ Expected<JsonValue> normalize_messages(const JsonValue& messages, const JsonValu
     }
     std::vector<JsonValue> result;
     for (size_t i = 0; i < messages.items.size(); ++i) {
-        DSV4V_ASSIGN_OR_RETURN(JsonValue message, normalize_message(messages.items[i],
-                                                                    index_path("messages", i)));
+        DSV4V_ASSIGN_OR_RETURN(JsonValue message,
+                               normalize_message(messages.items[i], index_path("messages", i)));
         result.push_back(std::move(message));
     }
+    JsonValue checked = array(std::move(result));
+    // The encoder would refuse the same things, but with the indices of the joined list.
+    DSV4V_RETURN_IF_ERROR(build_turns(checked, 0));
+    result = std::move(checked.items);
     join_leading_system(result);
     attach_sections(result, tools, response_schema);
     return array(std::move(result));
