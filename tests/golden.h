@@ -20,7 +20,9 @@
 namespace dsv4v::testing {
 
 // Path of a file that was unpacked from an archive ("models/tiny-a-bf16.gguf").
-inline std::string unpacked(const std::string& name) { return std::string(DSV4V_TEST_DATA) + "/" + name; }
+inline std::string unpacked(const std::string& name) {
+    return std::string(DSV4V_TEST_DATA) + "/" + name;
+}
 // Path of a file that lies in tests/data as it is ("gguf/ok_min.gguf").
 inline std::string source_data(const std::string& name) {
     return std::string(DSV4V_SOURCE_DIR) + "/tests/data/" + name;
