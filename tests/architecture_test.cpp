@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/golden.h"
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -20,7 +22,7 @@ size_t rank_of(const std::string& folder) {
 }
 
 TEST(Architecture, IncludesPointLeftOnly) {
-    const fs::path root = DSV4V_SOURCE_DIR;
+    const fs::path root = dsv4v::testing::source_root();
     const std::regex include(R"(^\s*#include\s+"([a-z_]+)/)");
     size_t n_includes = 0;
     for (const std::string& folder : kChain) {
@@ -47,7 +49,7 @@ TEST(Architecture, IncludesPointLeftOnly) {
 
 // Only http_server.cpp knows the HTTP library.
 TEST(Architecture, HttpLibraryStaysBehindOneFile) {
-    const fs::path root = DSV4V_SOURCE_DIR;
+    const fs::path root = dsv4v::testing::source_root();
     for (const auto& entry : fs::recursive_directory_iterator(root / "server")) {
         std::ifstream in(entry.path());
         for (std::string line; std::getline(in, line);) {

@@ -19,14 +19,12 @@
 
 namespace dsv4v::testing {
 
+// Root of the source tree.
+std::string source_root();
 // Path of a file that was unpacked from an archive ("models/tiny-a-bf16.gguf").
-inline std::string unpacked(const std::string& name) {
-    return std::string(DSV4V_TEST_DATA) + "/" + name;
-}
+std::string unpacked(const std::string& name);
 // Path of a file that lies in tests/data as it is ("gguf/ok_min.gguf").
-inline std::string source_data(const std::string& name) {
-    return std::string(DSV4V_SOURCE_DIR) + "/tests/data/" + name;
-}
+std::string source_data(const std::string& name);
 
 inline std::string read_whole_file(const std::string& path) {
     std::ifstream in(path, std::ios::binary);

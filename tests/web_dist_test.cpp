@@ -27,7 +27,7 @@ std::string sha256_hex(const std::string& bytes) {
 
 // The order and form that web/build.mjs hashes.
 TEST(WebDist, IsBuiltFromTheCommittedSources) {
-    const fs::path web = fs::path(DSV4V_SOURCE_DIR) / "web";
+    const fs::path web = fs::path(dsv4v::testing::source_root()) / "web";
     std::vector<std::string> names = {"build.mjs", "package-lock.json"};
     for (const auto& entry : fs::directory_iterator(web / "src")) {
         names.push_back("src/" + entry.path().filename().string());
