@@ -1,0 +1,42 @@
+// Replies as bytes: status line, header fields, chunk frames.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "server/http_connection.h"
+#include "server/http_types.h"
+
+namespace dsv4v {
+
+enum class BodyFraming {
+    kLength,     // Content-Length
+    kChunked,    // Transfer-Encoding: chunked
+    kUntilClose, // HTTP/1.0 stream
+};
+
+[[nodiscard]] std::string_view status_text(int status);
+
+// Status line and header fields including the empty line. `length` only for kLength.
+[[nodiscard]] std::string
+reply_head(int status, const std::vector<std::pair<std::string, std::string>>& headers,
+           BodyFraming framing, uint64_t length, bool keep_alive);
+
+// StreamSink over a connection. finish() ends the body; false if the peer is gone.
+class ConnectionSink final : public StreamSink {
+  public:
+    ConnectionSink(HttpConnection& connection, BodyFraming framing)
+        : connection_(connection), framing_(framing) {}
+    bool write(std::string_view bytes) override;
+    [[nodiscard]] bool peer_gone() override { return connection_.peer_gone(); }
+    [[nodiscard]] bool finish();
+
+  private:
+    HttpConnection& connection_;
+    const BodyFraming framing_;
+};
+
+} // namespace dsv4v
