@@ -280,14 +280,16 @@ void Scheduler::end_non_finite(Sequence& sequence) {
 
 void Scheduler::collect_ended() {
     const auto collect = [this](auto& sequences) {
-        const auto ended = std::ranges::stable_partition(
-            sequences, [](const auto& s) { return s->end == FinishReason::kNone; });
-        for (std::unique_ptr<Sequence>& sequence : ended) {
-            release(*sequence);
-            count_end(*sequence);
-            finished_.push_back(std::move(sequence));
+        const auto ended =
+            std::stable_partition(sequences.begin(), sequences.end(), [](const auto& s) {
+                return s->end == FinishReason::kNone;
+            });
+        for (auto it = ended; it != sequences.end(); ++it) {
+            release(**it);
+            count_end(**it);
+            finished_.push_back(std::move(*it));
         }
-        sequences.erase(ended.begin(), ended.end());
+        sequences.erase(ended, sequences.end());
     };
     const size_t n_waiting = waiting_.size();
     collect(waiting_);
