@@ -129,6 +129,14 @@ const TensorView* GgufFile::find_tensor(std::string_view name) const {
     return found == tensor_index_.end() ? nullptr : &tensors_[found->second];
 }
 
+uint64_t GgufFile::n_tensor_bytes() const {
+    uint64_t n_bytes = 0;
+    for (const TensorView& tensor : tensors_) {
+        n_bytes += static_cast<uint64_t>(tensor.n_bytes());
+    }
+    return n_bytes;
+}
+
 bool GgufFile::has(std::string_view key) const {
     return metadata().find(key) != nullptr;
 }

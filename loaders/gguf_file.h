@@ -53,6 +53,7 @@ class GgufFile {
     // Header facts of shard `shard_idx`, for reports.
     [[nodiscard]] const GgufShard& shard(size_t shard_idx) const { return shards_[shard_idx]; }
     [[nodiscard]] uint64_t n_bytes() const { return n_bytes_; } // sum of file sizes
+    [[nodiscard]] uint64_t n_tensor_bytes() const;              // sum over all tensors
     // The file that holds the key-values: shard 1 of a set, whichever shard was named.
     [[nodiscard]] const std::string& path() const { return shards_.front().path; }
 
