@@ -6,6 +6,7 @@
 #include "loaders/model_config.h"
 #include "loaders/vocab.h"
 #include "loaders/weights.h"
+#include "tests/gguf_builder.h"
 #include "tests/golden.h"
 
 namespace dsv4v {
@@ -91,6 +92,32 @@ TEST(ModelLoad, ReadsTinyBFromThreeShards) {
     EXPECT_EQ(model->weights.output.format, QuantFormat::kQ6_K);
     EXPECT_EQ(model->weights.layers[2].ffn_down_exps.format, QuantFormat::kQ2_K);
     EXPECT_EQ(model->weights.layers[2].ffn_gate_tid2eid.ne[1], 512);
+}
+
+// Damages one byte of the header at a time and loads the rest of the way.
+TEST(ModelLoad, SurvivesByteFlipsOfAWholeModelHeader) {
+    testing::GgufBuilder builder =
+        testing::GgufBuilder::copy_of(*GgufFile::open(unpacked("models/tiny-a-bf16.gguf")));
+    builder.erase_key("tokenizer.ggml.merges"); // long, and no different from the tokens
+    builder.set_string_array("tokenizer.ggml.merges", {"a b"});
+    for (testing::GgufBuilder::Tensor& tensor : builder.tensors) {
+        tensor.data.clear();
+    }
+    std::string bytes = builder.build();
+    const size_t n_header_bytes = builder.header().size();
+    size_t n_refused = 0;
+    for (size_t i = 0; i < n_header_bytes; i += 5) {
+        const char before = bytes[i];
+        bytes[i] = static_cast<char>(before ^ (i % 2 == 0 ? 0xff : 0x01));
+        const auto file = GgufFile::parse(std::as_bytes(std::span(bytes)), "test.gguf");
+        if (!file) {
+            ++n_refused;
+        } else if (const auto config = ModelConfig::from_gguf(*file)) {
+            n_refused += Weights::bind(*file, *config) && Vocab::from_gguf(*file) ? 0 : 1;
+        }
+        bytes[i] = before;
+    }
+    EXPECT_GT(n_refused, 100U);
 }
 
 } // namespace
