@@ -1,0 +1,20 @@
+// The forward pass of one step, stage after stage in the order of docs/model.md. float32, no
+// fusion. Bits of a row depend on its own sequence only.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "engine/batch.h"
+#include "engine/reference/step_context.h"
+
+namespace dsv4v {
+
+// Runs every layer over all rows of the plan; leaves the residual streams in ws.streams and the
+// sequences' state advanced.
+void run_layers(const StepContext& ctx);
+
+// ws.logits [n_sample_rows, V] of the sampled rows, in order.
+void run_exit(const StepContext& ctx, std::span<const SampleRow> sample_rows);
+
+} // namespace dsv4v
