@@ -26,13 +26,13 @@ void make_queries(const StepContext& ctx, const ReferenceLayer& layer) {
     const int64_t q_width = int64_t{c.n_heads} * c.head_dim;
     matmul({layer.tensors.attn_q_a, 0, c.q_lora_rank, ws.x.data(), c.hidden, n_rows,
             ws.q_latent.data(), c.q_lora_rank});
-    parallel_for(n_rows, [&](int64_t row, int) {
+    parallel_for(n_rows, c.q_lora_rank, [&](int64_t row, int) {
         float* latent = ws.q_latent.data() + row * c.q_lora_rank;
         rms_norm(latent, layer.q_a_norm.data(), c.q_lora_rank, c.rms_eps, latent);
     });
     matmul({layer.tensors.attn_q_b, 0, q_width, ws.q_latent.data(), c.q_lora_rank, n_rows,
             ws.q.data(), q_width});
-    parallel_for(n_rows, [&](int64_t row, int) {
+    parallel_for(n_rows, q_width, [&](int64_t row, int) {
         for (int32_t head = 0; head < c.n_heads; ++head) {
             float* q = ws.q.data() + row * q_width + head * c.head_dim;
             rms_norm(q, nullptr, c.head_dim, c.rms_eps, q);
@@ -47,7 +47,7 @@ void make_raw_rows(const StepContext& ctx, const ReferenceLayer& layer) {
     const int64_t n_rows = ctx.plan.n_rows();
     matmul({layer.tensors.attn_kv, 0, c.head_dim, ws.x.data(), c.hidden, n_rows, ws.kv.data(),
             c.head_dim});
-    parallel_for(n_rows, [&](int64_t row, int) {
+    parallel_for(n_rows, c.head_dim, [&](int64_t row, int) {
         float* kv = ws.kv.data() + row * c.head_dim;
         rms_norm(kv, layer.kv_a_norm.data(), c.head_dim, c.rms_eps, kv);
         rope_apply(kv + c.head_dim - c.rope_dim, row_angles(ctx, layer, row), c.rope_dim);
@@ -56,7 +56,7 @@ void make_raw_rows(const StepContext& ctx, const ReferenceLayer& layer) {
         ctx.probe.layer_value(layer.layer_idx, "kv_rope", ws.kv, {n_rows, c.head_dim});
     }
     if (ctx.model.numerics == Numerics::kAuthor) {
-        parallel_for(n_rows, [&](int64_t row, int) {
+        parallel_for(n_rows, kRoundingWork * c.head_dim, [&](int64_t row, int) {
             fp8_sim64(ws.kv.data() + row * c.head_dim, c.head_dim - c.rope_dim);
         });
     }
@@ -113,10 +113,11 @@ void attend_heads(const StepContext& ctx, const ReferenceLayer& layer, int64_t r
 void attend_rows(const StepContext& ctx, const ReferenceLayer& layer) {
     constexpr int64_t kFewRows = 8;
     const int64_t n_rows = ctx.plan.n_rows();
-    const int32_t n_heads = ctx.model.config.n_heads;
-    const int32_t tasks_per_row = n_rows < kFewRows ? n_heads : 1;
-    const int32_t heads_per_task = n_heads / tasks_per_row;
-    parallel_for(n_rows * tasks_per_row, [&](int64_t task, int thread) {
+    const ModelConfig& c = ctx.model.config;
+    const int32_t tasks_per_row = n_rows < kFewRows ? c.n_heads : 1;
+    const int32_t heads_per_task = c.n_heads / tasks_per_row;
+    const int64_t task_work = 2 * int64_t{c.sliding_window} * c.head_dim * heads_per_task;
+    parallel_for(n_rows * tasks_per_row, task_work, [&](int64_t task, int thread) {
         const auto first_head = static_cast<int32_t>(task % tasks_per_row) * heads_per_task;
         attend_heads(ctx, layer, task / tasks_per_row, first_head, heads_per_task,
                      ctx.ws.threads[static_cast<size_t>(thread)]);
@@ -140,7 +141,7 @@ void commit_raw_rows(const StepContext& ctx, const ReferenceLayer& layer) {
 // relative one.
 void derotate_heads(const StepContext& ctx, const ReferenceLayer& layer) {
     const ModelConfig& c = ctx.model.config;
-    parallel_for(ctx.plan.n_rows(), [&](int64_t row, int) {
+    parallel_for(ctx.plan.n_rows(), int64_t{c.n_heads} * c.rope_dim, [&](int64_t row, int) {
         for (int32_t head = 0; head < c.n_heads; ++head) {
             float* out = ctx.ws.heads.data() + (row * c.n_heads + head) * c.head_dim;
             rope_invert(out + c.head_dim - c.rope_dim, row_angles(ctx, layer, row), c.rope_dim);

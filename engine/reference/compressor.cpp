@@ -28,7 +28,7 @@ void project(const CompressorRun& run) {
             w.input_width});
     matmul({w.gate, 0, w.input_width, ws.x.data(), hidden, n_rows, ws.compressor_gate.data(),
             w.input_width});
-    parallel_for(n_rows, [&](int64_t row, int) {
+    parallel_for(n_rows, w.input_width, [&](int64_t row, int) {
         const int64_t phase = run.ctx.plan.row(row).position % w.ratio;
         const float* ape = w.ape.data() + phase * w.input_width;
         float* gate = ws.compressor_gate.data() + row * w.input_width;
@@ -74,7 +74,8 @@ void make_block_rows(const CompressorRun& run) {
     Workspace& ws = run.ctx.ws;
     const std::vector<float>& angles = w.ratio == 4 ? ws.cos_sin_csa_blocks : ws.cos_sin_hca_blocks;
     const std::vector<PlannedBlock>& blocks = run.ctx.plan.blocks(w.ratio);
-    parallel_for(static_cast<int64_t>(blocks.size()), [&](int64_t i, int thread) {
+    const int64_t block_work = int64_t{w.width} * (w.ratio == 4 ? 8 : w.ratio) * kExpWork;
+    parallel_for(static_cast<int64_t>(blocks.size()), block_work, [&](int64_t i, int thread) {
         float* row = ws.block_rows.data() + i * w.width;
         float* scratch = ws.threads[static_cast<size_t>(thread)].pool.data();
         pool_planned(run, blocks[static_cast<size_t>(i)], scratch, row);

@@ -17,7 +17,7 @@ namespace {
 void compute_block_angles(const StepContext& ctx, int32_t ratio, std::vector<float>& angles) {
     const std::vector<PlannedBlock>& blocks = ctx.plan.blocks(ratio);
     const int64_t rope_dim = ctx.model.config.rope_dim;
-    parallel_for(static_cast<int64_t>(blocks.size()), [&](int64_t i, int) {
+    parallel_for(static_cast<int64_t>(blocks.size()), rope_dim * kExpWork, [&](int64_t i, int) {
         rope_angles(ctx.model.rope_compressed,
                     int64_t{ratio} * blocks[static_cast<size_t>(i)].block_idx,
                     angles.data() + i * rope_dim);
@@ -27,7 +27,7 @@ void compute_block_angles(const StepContext& ctx, int32_t ratio, std::vector<flo
 void compute_angles(const StepContext& ctx) {
     Workspace& ws = ctx.ws;
     const int64_t rope_dim = ctx.model.config.rope_dim;
-    parallel_for(ctx.plan.n_rows(), [&](int64_t row, int) {
+    parallel_for(ctx.plan.n_rows(), 2 * rope_dim * kExpWork, [&](int64_t row, int) {
         const int64_t position = ctx.plan.row(row).position;
         rope_angles(ctx.model.rope_plain, position, ws.cos_sin_plain.data() + row * rope_dim);
         rope_angles(ctx.model.rope_compressed, position,
@@ -41,7 +41,7 @@ void compute_angles(const StepContext& ctx) {
 void embed(const StepContext& ctx) {
     const ModelConfig& c = ctx.model.config;
     const TensorView& table = ctx.model.token_embd;
-    parallel_for(ctx.plan.n_rows(), [&](int64_t row, int) {
+    parallel_for(ctx.plan.n_rows(), int64_t{c.n_hc_streams} * c.hidden, [&](int64_t row, int) {
         float* x = ctx.ws.x.data() + row * c.hidden;
         decode_row(table.format, table.row(ctx.plan.row(row).token_id), c.hidden, x);
         for (int64_t s = 0; s < c.n_hc_streams; ++s) {
@@ -59,7 +59,7 @@ void make_hc_mixes(const ModelConfig& c, const HcWeights& hc, const std::vector<
     const int64_t flat_width = int64_t{c.n_hc_streams} * c.hidden;
     const auto n_mixes = static_cast<int64_t>(hc.base.size());
     matmul({hc.fn, 0, n_mixes, streams.data(), flat_width, n, mixes.data(), n_mixes});
-    parallel_for(n, [&](int64_t row, int) {
+    parallel_for(n, flat_width, [&](int64_t row, int) {
         const float scale = inverse_rms(streams.data() + row * flat_width, flat_width, c.rms_eps);
         for (int64_t i = 0; i < n_mixes; ++i) {
             mixes[static_cast<size_t>(row * n_mixes + i)] *= scale;
@@ -87,7 +87,7 @@ void read_streams(const StepContext& ctx, int32_t layer_idx, const HcWeights& hc
     Workspace& ws = ctx.ws;
     const int64_t s = c.n_hc_streams;
     make_hc_mixes(c, hc, ws.streams, ctx.plan.n_rows(), ws.hc_mixes);
-    parallel_for(ctx.plan.n_rows(), [&](int64_t row, int) {
+    parallel_for(ctx.plan.n_rows(), s * c.hidden, [&](int64_t row, int) {
         float* pre = ws.hc_pre.data() + row * s;
         hc_coefficients({ws.hc_mixes.data() + row * (2 * s + s * s), hc.base.data(),
                          hc.scale.data(), c.n_hc_streams, c.n_sinkhorn_iterations, c.hc_eps, pre,
@@ -106,7 +106,7 @@ void write_streams(const StepContext& ctx, int32_t layer_idx, const char* name) 
     const ModelConfig& c = ctx.model.config;
     Workspace& ws = ctx.ws;
     const int64_t s = c.n_hc_streams;
-    parallel_for(ctx.plan.n_rows(), [&](int64_t row, int) {
+    parallel_for(ctx.plan.n_rows(), s * s * c.hidden, [&](int64_t row, int) {
         const int64_t offset = row * s * c.hidden;
         hc_post(ws.streams.data() + offset, ws.y.data() + row * c.hidden,
                 ws.hc_post.data() + row * s, ws.hc_comb.data() + row * s * s, c.n_hc_streams,
@@ -157,7 +157,7 @@ void run_exit(const StepContext& ctx, std::span<const SampleRow> sample_rows) {
                     flat_width, ws.head_streams.data() + i * flat_width);
     }
     make_hc_mixes(c, ctx.model.output_hc, ws.head_streams, n, ws.head_mixes);
-    parallel_for(n, [&](int64_t i, int) {
+    parallel_for(n, flat_width, [&](int64_t i, int) {
         float* pre = ws.head_pre.data() + i * c.n_hc_streams;
         hc_head_weights(ws.head_mixes.data() + i * c.n_hc_streams, ctx.model.output_hc.base.data(),
                         ctx.model.output_hc.scale[0], c.n_hc_streams, c.hc_eps, pre);

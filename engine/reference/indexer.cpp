@@ -16,14 +16,15 @@ namespace {
 // q of every head: rope, rotation, rounding. No norm.
 void finish_queries(const StepContext& ctx) {
     const ModelConfig& c = ctx.model.config;
-    parallel_for(ctx.plan.n_rows() * c.n_indexer_heads, [&](int64_t i, int) {
+    const int64_t n_queries = ctx.plan.n_rows() * c.n_indexer_heads;
+    parallel_for(n_queries, kHadamardWork * c.indexer_dim, [&](int64_t i, int) {
         float* q = ctx.ws.indexer_q.data() + i * c.indexer_dim;
         const float* angles = ctx.ws.cos_sin_compressed.data() + i / c.n_indexer_heads * c.rope_dim;
         rope_apply(q + c.indexer_dim - c.rope_dim, angles, c.rope_dim);
         hadamard(q, c.indexer_dim);
     });
     if (ctx.model.numerics == Numerics::kAuthor) {
-        parallel_for(ctx.plan.n_rows() * c.n_indexer_heads, [&](int64_t i, int) {
+        parallel_for(n_queries, kRoundingWork * c.indexer_dim, [&](int64_t i, int) {
             fp4_sim32(ctx.ws.indexer_q.data() + i * c.indexer_dim, c.indexer_dim);
         });
     }
@@ -116,11 +117,15 @@ void run_indexer(const StepContext& ctx, const ReferenceLayer& layer) {
     if (ctx.plan.indexer_must_choose || ctx.probe.on()) {
         make_queries(ctx, layer);
     }
-    parallel_for(ctx.plan.n_rows(),
+    const ModelConfig& c = ctx.model.config;
+    const int64_t row_work = ctx.plan.indexer_must_choose
+                                 ? int64_t{c.n_indexer_heads} * c.indexer_dim * c.indexer_top_k
+                                 : c.indexer_top_k;
+    parallel_for(ctx.plan.n_rows(), row_work,
                  [&](int64_t row, int thread) { select_rows(ctx, layer, row, thread); });
     if (ctx.probe.on()) {
         ctx.probe.layer_value(layer.layer_idx, "indexer_selected", ctx.ws.selected,
-                              {ctx.plan.n_rows(), ctx.model.config.indexer_top_k});
+                              {ctx.plan.n_rows(), c.indexer_top_k});
     }
 }
 

@@ -50,7 +50,8 @@ void route(const StepContext& ctx, const ReferenceLayer& layer) {
     const ModelConfig& c = ctx.model.config;
     matmul({layer.tensors.ffn_gate_inp, 0, c.n_experts, ctx.ws.x.data(), c.hidden,
             ctx.plan.n_rows(), ctx.ws.router_logits.data(), c.n_experts});
-    parallel_for(ctx.plan.n_rows(), [&](int64_t row, int) { route_row(ctx, layer, row); });
+    parallel_for(ctx.plan.n_rows(), kExpWork * c.n_experts,
+                 [&](int64_t row, int) { route_row(ctx, layer, row); });
     if (ctx.probe.on()) {
         announce_routing(ctx, layer);
     }
@@ -95,7 +96,7 @@ void run_expert(const StepContext& ctx, const ExpertTensors& expert, const float
     matmul({expert.gate, first_ffn, c.expert_ffn, x, c.hidden, n, ws.expert_gate.data(),
             c.expert_ffn});
     matmul({expert.up, first_ffn, c.expert_ffn, x, c.hidden, n, ws.expert_up.data(), c.expert_ffn});
-    parallel_for(n, [&](int64_t i, int) {
+    parallel_for(n, kExpWork * c.expert_ffn, [&](int64_t i, int) {
         float* gate = ws.expert_gate.data() + i * c.expert_ffn;
         swiglu(gate, ws.expert_up.data() + i * c.expert_ffn, c.expert_ffn, expert.clamp);
         for (int32_t f = 0; weights != nullptr && f < c.expert_ffn; ++f) {
@@ -148,7 +149,7 @@ void run_routed_experts(const StepContext& ctx, const ReferenceLayer& layer) {
 void sum_slots(const StepContext& ctx) {
     const ModelConfig& c = ctx.model.config;
     Workspace& ws = ctx.ws;
-    parallel_for(ctx.plan.n_rows(), [&](int64_t row, int) {
+    parallel_for(ctx.plan.n_rows(), int64_t{c.n_experts_used} * c.hidden, [&](int64_t row, int) {
         float* y = ws.y.data() + row * c.hidden;
         std::fill_n(y, c.hidden, 0.0f);
         for (int64_t slot = 0; slot < c.n_experts_used; ++slot) {

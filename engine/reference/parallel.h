@@ -8,11 +8,25 @@
 
 namespace dsv4v {
 
-// Calls body(item, thread_idx) for every item in [0, n_items); thread_idx < the number of threads
-// set with omp_set_num_threads, for per-thread scratch memory.
+// Items of less work than this in all are done by the calling thread: waking others costs more.
+inline constexpr int64_t kMinParallelWork = 1 << 16; // multiplications or similar
+
+// What other operations cost, in multiplications of vector code.
+inline constexpr int64_t kExpWork = 32;      // exp, sin and the like
+inline constexpr int64_t kRoundingWork = 16; // one value of a quantize-dequantize round trip
+inline constexpr int64_t kHadamardWork = 8;  // one value of the rotation
+
+// Calls body(item, thread_idx) for every item in [0, n_items), each about `work_per_item`
+// multiplications; thread_idx < the number set with omp_set_num_threads, for scratch memory.
 template <class Body>
-void parallel_for(int64_t n_items, const Body& body) {
-#pragma omp parallel for schedule(dynamic) if (n_items > 1)
+void parallel_for(int64_t n_items, int64_t work_per_item, const Body& body) {
+    if (n_items < 2 || n_items * work_per_item < kMinParallelWork) {
+        for (int64_t item = 0; item < n_items; ++item) {
+            body(item, 0);
+        }
+        return;
+    }
+#pragma omp parallel for schedule(dynamic)
     for (int64_t item = 0; item < n_items; ++item) {
         body(item, omp_get_thread_num());
     }

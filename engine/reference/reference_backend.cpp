@@ -108,12 +108,13 @@ Expected<void> ReferenceBackend::step(const Batch& batch, StepResult& result) {
     }
     run_exit(ctx, batch.sample_rows);
     const auto vocab_size = static_cast<size_t>(limits_.vocab_size);
-    parallel_for(static_cast<int64_t>(batch.sample_rows.size()), [&](int64_t i, int) {
-        const auto index = static_cast<size_t>(i);
-        const std::span<const float> logits(workspace_.logits.data() + index * vocab_size,
-                                            vocab_size);
-        result.tokens[index] = sample(logits, batch.sample_rows[index]);
-    });
+    parallel_for(static_cast<int64_t>(batch.sample_rows.size()), limits_.vocab_size,
+                 [&](int64_t i, int) {
+                     const auto index = static_cast<size_t>(i);
+                     const std::span<const float> logits(
+                         workspace_.logits.data() + index * vocab_size, vocab_size);
+                     result.tokens[index] = sample(logits, batch.sample_rows[index]);
+                 });
     return {};
 }
 
