@@ -24,19 +24,6 @@ void compute_block_angles(const StepContext& ctx, int32_t ratio, std::vector<flo
     });
 }
 
-void compute_angles(const StepContext& ctx) {
-    Workspace& ws = ctx.ws;
-    const int64_t rope_dim = ctx.model.config.rope_dim;
-    parallel_for(ctx.plan.n_rows(), 2 * rope_dim * kExpWork, [&](int64_t row, int) {
-        const int64_t position = ctx.plan.row(row).position;
-        rope_angles(ctx.model.rope_plain, position, ws.cos_sin_plain.data() + row * rope_dim);
-        rope_angles(ctx.model.rope_compressed, position,
-                    ws.cos_sin_compressed.data() + row * rope_dim);
-    });
-    compute_block_angles(ctx, 4, ws.cos_sin_csa_blocks);
-    compute_block_angles(ctx, 128, ws.cos_sin_hca_blocks);
-}
-
 // Every stream starts as a plain copy of the embedding row.
 void embed(const StepContext& ctx) {
     const ModelConfig& c = ctx.model.config;
@@ -128,6 +115,19 @@ void announce_exit(const StepContext& ctx, int64_t n) {
 }
 
 } // namespace
+
+void compute_angles(const StepContext& ctx) {
+    Workspace& ws = ctx.ws;
+    const int64_t rope_dim = ctx.model.config.rope_dim;
+    parallel_for(ctx.plan.n_rows(), 2 * rope_dim * kExpWork, [&](int64_t row, int) {
+        const int64_t position = ctx.plan.row(row).position;
+        rope_angles(ctx.model.rope_plain, position, ws.cos_sin_plain.data() + row * rope_dim);
+        rope_angles(ctx.model.rope_compressed, position,
+                    ws.cos_sin_compressed.data() + row * rope_dim);
+    });
+    compute_block_angles(ctx, 4, ws.cos_sin_csa_blocks);
+    compute_block_angles(ctx, 128, ws.cos_sin_hca_blocks);
+}
 
 void run_layers(const StepContext& ctx) {
     compute_angles(ctx);

@@ -10,6 +10,9 @@
 
 namespace dsv4v {
 
+// cos and sin of every row's position and of the first position of every completed block.
+void compute_angles(const StepContext& ctx);
+
 // Runs every layer over all rows of the plan; leaves the residual streams in ws.streams and the
 // sequences' state advanced.
 void run_layers(const StepContext& ctx);

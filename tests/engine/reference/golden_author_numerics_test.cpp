@@ -68,21 +68,27 @@ TEST(GoldenAuthorNumerics, RoundedRows) {
     CollectingProbe probe;
     const std::vector<int32_t> tokens = prompt();
     run_alone(*backend, std::span(tokens).first(256), 256, &probe);
-    const std::vector<std::pair<std::string, std::string>> names = {
-        {"L2.kv_rows_t0_7", "L02.kv_rows"},
-        {"L3.kv_rows_t0_7", "L03.kv_rows"},
-        {"L2.csa_rows_0_7", "L02.csa_rows"},
-        {"L3.hca_rows_0_1", "L03.hca_rows"},
-        {"L2.lid_rows_0_7", "L02.lid_rows"}};
-    for (const auto& [golden_name, name] : names) {
+    // Rows of the first positions come before any flip; a ratio-128 row pools 128 positions.
+    struct Rows {
+        const char* golden;
+        const char* name;
+        double equal_share;
+    };
+    const std::vector<Rows> all_rows = {{"L2.kv_rows_t0_7", "L02.kv_rows", 0.995},
+                                        {"L3.kv_rows_t0_7", "L03.kv_rows", 0.995},
+                                        {"L2.csa_rows_0_7", "L02.csa_rows", 0.995},
+                                        {"L3.hca_rows_0_1", "L03.hca_rows", 0.8},
+                                        {"L2.lid_rows_0_7", "L02.lid_rows", 0.995}};
+    for (const auto& [golden_name, name, equal_share] : all_rows) {
         const std::vector<float>& expected = file.at(golden_name).values;
         const std::vector<float>& actual = probe.at(name);
         size_t n_equal = 0;
         for (size_t i = 0; i < expected.size(); ++i) {
             n_equal += std::fabs(actual[i] - expected[i]) <= 1e-5f * (1 + std::fabs(expected[i]));
         }
-        EXPECT_GE(static_cast<double>(n_equal), 0.995 * static_cast<double>(expected.size()))
+        EXPECT_GE(static_cast<double>(n_equal), equal_share * static_cast<double>(expected.size()))
             << name;
+        EXPECT_LE(relative_l2(std::span(actual).first(expected.size()), expected), 2e-2) << name;
     }
     // Query of position 31: golden before rounding, probe after.
     std::vector<float> query = file.at("L2.lid_q_t31_before_fp4").values;

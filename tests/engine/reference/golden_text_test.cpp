@@ -29,7 +29,9 @@ class GoldenText : public ::testing::TestWithParam<GoldenCase> {
     }
     [[nodiscard]] const ModelConfig& config() const { return load_model(GetParam().model).config; }
     [[nodiscard]] std::string layer_name(int32_t layer_idx, const std::string& name) const {
-        return "L0" + std::to_string(layer_idx) + "." + name;
+        std::string full_name = "L0";
+        full_name += std::to_string(layer_idx);
+        return full_name + '.' + name;
     }
     // Per position, over all layers: how close the nearest choice of experts or rows was.
     [[nodiscard]] std::vector<float> smallest_margins() const {
@@ -130,7 +132,8 @@ TEST_P(GoldenText, DecisionsOf700Tokens) {
     CollectingProbe probe;
     run_alone(*backend, tokens, 700, &probe);
     for (int32_t i = 0; i < config().n_layers; ++i) {
-        const std::string layer = "L" + std::to_string(i) + ".";
+        std::string layer = std::to_string(i);
+        layer = 'L' + layer + '.';
         const bool hash = config().is_hash_layer(i);
         const std::vector<float>& ids = probe.at(layer_name(i, "expert_ids"));
         const GoldenTensor* margin = hash ? nullptr : &file.at(layer + "router_margin");
@@ -167,7 +170,11 @@ std::string probe_name(const std::string& golden_name) {
     if (golden_name == "result_output") {
         return "logits";
     }
-    return golden_name[0] == 'L' ? "L0" + golden_name.substr(1) : golden_name;
+    std::string name = golden_name;
+    if (name[0] == 'L') {
+        name.insert(1, 1, '0');
+    }
+    return name;
 }
 
 TEST_P(GoldenText, EveryIntermediateValue) {

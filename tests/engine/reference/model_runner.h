@@ -53,7 +53,7 @@ inline std::unique_ptr<ReferenceBackend> make_backend(const std::string& model_n
 }
 
 inline ReferenceOptions one_sequence(Numerics numerics, int32_t max_batch_tokens = 768) {
-    return {numerics, 1, 8, max_batch_tokens, 1024, 2};
+    return {numerics, 1, 8, max_batch_tokens, 1024, 1};
 }
 
 // Appends the values of every name over all steps.
