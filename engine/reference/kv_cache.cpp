@@ -24,24 +24,6 @@ void zero_slot(std::vector<float>& values, int32_t slot, int32_t n_slots) {
 
 } // namespace
 
-KvCacheBytes kv_cache_bytes(const ModelConfig& config, int32_t max_sequences, int32_t n_pages) {
-    int64_t per_page = 0;
-    int64_t per_slot = 0;
-    for (const int32_t ratio : config.compress_ratios) {
-        per_slot += int64_t{raw_ring_length(config.sliding_window)} * config.head_dim;
-        if (ratio != 0) {
-            per_page += page_floats(ratio, config.head_dim);
-            per_slot += ring_floats(ratio, config.head_dim);
-        }
-        if (ratio == 4) {
-            per_page += page_floats(ratio, config.indexer_dim);
-            per_slot += ring_floats(ratio, config.indexer_dim);
-        }
-    }
-    constexpr auto kFloatBytes = static_cast<int64_t>(sizeof(float));
-    return {per_page * n_pages * kFloatBytes, per_slot * max_sequences * kFloatBytes};
-}
-
 KvCache::KvCache(const ModelConfig& config, int32_t max_sequences, int32_t n_pages)
     : head_dim_(config.head_dim), raw_ring_length_(raw_ring_length(config.sliding_window)),
       max_sequences_(max_sequences) {
@@ -93,6 +75,22 @@ float* KvCache::compressed_row(int32_t layer_idx, CompressorKind kind,
     const int64_t page = page_table[static_cast<size_t>(row_idx / from.rows_per_page)];
     const int64_t entry = page * from.rows_per_page + row_idx % from.rows_per_page;
     return from.rows.data() + entry * from.width;
+}
+
+uint64_t KvCache::pages_bytes() const {
+    uint64_t n_values = 0;
+    for (const LayerStore& layer : layers_) {
+        n_values += layer.attention.rows.size() + layer.indexer.rows.size();
+    }
+    return n_values * sizeof(float);
+}
+
+uint64_t KvCache::slots_bytes() const {
+    uint64_t n_values = 0;
+    for (const LayerStore& layer : layers_) {
+        n_values += layer.raw.size() + layer.attention.inputs.size() + layer.indexer.inputs.size();
+    }
+    return n_values * sizeof(float);
 }
 
 void KvCache::copy_page(PageCopy copy) {

@@ -4,7 +4,7 @@
 //   every ratio-4 layer and one row of every ratio-128 layer. Row c of a sequence lies in its page
 //   c / (128 / ratio).
 // - raw window and compressor inputs, keyed by slot and by position modulo the ring length, so
-//   that dropping up to kMaxRollback tokens is a length change.
+//   that dropping up to kRollbackTokens tokens is a length change.
 // Everything is zero at first: masked reads must meet finite values. Not thread-safe, except that
 // different rows may be written at the same time.
 #pragma once
@@ -14,30 +14,21 @@
 #include <vector>
 
 #include "engine/backend.h"
+#include "engine/memory_plan.h"
 #include "loaders/model_config.h"
 
 namespace dsv4v {
 
-inline constexpr int32_t kMaxRollback = 8; // positions
-
 // Which of a layer's compressors: the attention one (ratio 4 and 128) or the indexer's (ratio 4).
 enum class CompressorKind { kAttention, kIndexer };
 
-// Ring lengths in positions.
+// Ring lengths in positions; MemoryPlan counts with the same.
 [[nodiscard]] constexpr int32_t raw_ring_length(int32_t sliding_window) {
-    return sliding_window + kMaxRollback;
+    return sliding_window + kRollbackTokens;
 }
 [[nodiscard]] constexpr int32_t compressor_ring_length(int32_t ratio) {
-    return (ratio == 4 ? 8 : ratio) + kMaxRollback; // an overlapping block reads 8 positions
+    return (ratio == 4 ? 8 : ratio) + kRollbackTokens; // an overlapping block reads 8 positions
 }
-
-// Bytes of float32 storage: pages grow with n_pages, rings with max_sequences.
-struct KvCacheBytes {
-    int64_t pages = 0;
-    int64_t rings = 0;
-};
-[[nodiscard]] KvCacheBytes kv_cache_bytes(const ModelConfig& config, int32_t max_sequences,
-                                          int32_t n_pages);
 
 // The inputs of a compressor at one position, c * width values each.
 struct CompressorInput {
@@ -56,6 +47,10 @@ class KvCache {
     // Compressed row `row_idx` ([head_dim] or [indexer_dim]) of the sequence with that page table.
     [[nodiscard]] float* compressed_row(int32_t layer_idx, CompressorKind kind,
                                         std::span<const int32_t> page_table, int64_t row_idx);
+
+    // Storage of all pages and all rings, as MemoryPlan::pages_bytes and slots_bytes.
+    [[nodiscard]] uint64_t pages_bytes() const;
+    [[nodiscard]] uint64_t slots_bytes() const;
 
     void copy_page(PageCopy copy);
     void reset_slot(int32_t slot);

@@ -82,11 +82,10 @@ ReferenceBackend::create(const ModelConfig& config, const Weights& weights,
         return std::unique_ptr<ReferenceBackend>(
             new ReferenceBackend(std::move(model), options, n_threads));
     } catch (const std::bad_alloc&) {
-        const KvCacheBytes bytes = kv_cache_bytes(config, options.max_sequences, options.n_pages);
         return make_error(ErrorCode::kResourceExhausted,
-                          "out of memory: the KV cache needs " + std::to_string(bytes.pages) +
-                              " bytes of pages and " + std::to_string(bytes.rings) +
-                              " bytes of rings beside the workspace");
+                          "out of memory for " + std::to_string(options.n_pages) + " KV pages, " +
+                              std::to_string(options.max_sequences) + " sequences and steps of " +
+                              std::to_string(options.max_batch_tokens) + " tokens");
     }
 }
 
@@ -108,13 +107,14 @@ Expected<void> ReferenceBackend::step(const Batch& batch, StepResult& result) {
     }
     run_exit(ctx, batch.sample_rows);
     const auto vocab_size = static_cast<size_t>(limits_.vocab_size);
-    parallel_for(static_cast<int64_t>(batch.sample_rows.size()), limits_.vocab_size,
-                 [&](int64_t i, int) {
-                     const auto index = static_cast<size_t>(i);
-                     const std::span<const float> logits(
-                         workspace_.logits.data() + index * vocab_size, vocab_size);
-                     result.tokens[index] = sample(logits, batch.sample_rows[index]);
-                 });
+    const auto n_samples = static_cast<int64_t>(batch.sample_rows.size());
+    parallel_for(n_samples, limits_.vocab_size, [&](int64_t i, int thread) {
+        const auto index = static_cast<size_t>(i);
+        const std::span<const float> logits(workspace_.logits.data() + index * vocab_size,
+                                            vocab_size);
+        result.tokens[index] = sample(logits, batch.sample_rows[index],
+                                      workspace_.threads[static_cast<size_t>(thread)].sampler);
+    });
     return {};
 }
 

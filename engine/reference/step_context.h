@@ -8,6 +8,7 @@
 #include "engine/reference/announcer.h"
 #include "engine/reference/kv_cache.h"
 #include "engine/reference/reference_model.h"
+#include "engine/reference/sampler.h"
 #include "engine/reference/step_plan.h"
 
 namespace dsv4v {
@@ -18,6 +19,7 @@ struct ThreadScratch {
     std::vector<float> scores;      // one per key, or one per indexer row
     std::vector<float> pool;        // 2 * row width of a compressor
     std::vector<int32_t> order;     // indexer rows while the best are chosen
+    SamplerScratch sampler;
 };
 
 // Buffers for N = max_batch_tokens rows; symbols as in docs/model.md.

@@ -196,7 +196,7 @@ TEST_P(CompressorFixture, AnyChunkingGivesTheSameBits) {
     }
 }
 
-// Steps of up to kMaxRollback + 1 tokens of which any but the first may be taken back.
+// Steps of up to kRollbackTokens + 1 tokens of which any but the first may be taken back.
 TEST_P(CompressorFixture, RejectedTokensLeaveNoTrace) {
     const std::vector<float> whole = rows_in_chunks(300, 300);
     for (int trial = 0; trial < 20; ++trial) {
@@ -204,7 +204,8 @@ TEST_P(CompressorFixture, RejectedTokensLeaveNoTrace) {
         int32_t n_tokens = 0;
         while (n_tokens < 300) {
             const int32_t left = 300 - n_tokens;
-            const auto n = std::min(left, 1 + static_cast<int32_t>(random_() % (kMaxRollback + 1)));
+            const auto n =
+                std::min(left, 1 + static_cast<int32_t>(random_() % (kRollbackTokens + 1)));
             const int32_t n_kept = 1 + static_cast<int32_t>(random_() % static_cast<uint32_t>(n));
             std::vector<float> x = x_;
             for (int32_t p = n_tokens + n_kept; p < n_tokens + n; ++p) {

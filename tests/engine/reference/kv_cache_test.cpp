@@ -38,16 +38,16 @@ TEST(KvCache, EveryRowHasItsOwnPlace) {
 TEST(KvCache, RingsHoldWindowAndRollback) {
     KvCache cache(small_config(), 2, 1);
     std::set<float*> raw;
-    for (int64_t position = 100; position < 100 + 16 + kMaxRollback; ++position) {
+    for (int64_t position = 100; position < 100 + 16 + kRollbackTokens; ++position) {
         raw.insert(cache.raw_row(0, 1, position));
     }
-    EXPECT_EQ(raw.size(), 16u + kMaxRollback);
-    EXPECT_EQ(cache.raw_row(0, 1, 100), cache.raw_row(0, 1, 100 + 16 + kMaxRollback));
+    EXPECT_EQ(raw.size(), 16u + kRollbackTokens);
+    EXPECT_EQ(cache.raw_row(0, 1, 100), cache.raw_row(0, 1, 100 + 16 + kRollbackTokens));
     EXPECT_FALSE(raw.contains(cache.raw_row(0, 0, 100)));
     const CompressorInput input = cache.compressor_input(2, CompressorKind::kAttention, 0, 5);
     EXPECT_EQ(input.gate - input.value, 8);
     EXPECT_EQ(
-        cache.compressor_input(2, CompressorKind::kAttention, 0, 5 + 128 + kMaxRollback).value,
+        cache.compressor_input(2, CompressorKind::kAttention, 0, 5 + 128 + kRollbackTokens).value,
         input.value);
 }
 
@@ -80,21 +80,19 @@ TEST(KvCache, CopiesWholePages) {
     EXPECT_EQ(cache.compressed_row(2, CompressorKind::kAttention, to, 0)[7], 3);
 }
 
-TEST(KvCache, BytesOfTheRealShape) {
-    ModelConfig config;
-    config.head_dim = 512;
-    config.indexer_dim = 128;
-    config.sliding_window = 128;
-    config.compress_ratios = {0, 0};
-    for (int32_t i = 0; i < 41; ++i) {
-        config.compress_ratios.push_back(i % 2 == 0 ? 4 : 128);
-    }
-    const KvCacheBytes bytes = kv_cache_bytes(config, 1, 1);
-    EXPECT_EQ(bytes.pages, 128 * 6880 * 2); // 6880 bytes a token at two bytes a value
-    const int64_t raw = 43 * 136 * 512;
-    const int64_t csa = 21 * 16 * 2 * (1024 + 256);
-    const int64_t hca = 20 * 136 * 2 * 512;
-    EXPECT_EQ(bytes.rings, 4 * (raw + csa + hca));
+TEST(KvCache, IsAsLargeAsPlanned) {
+    ModelConfig config = small_config();
+    config.context_length = 1024;
+    MemoryRequest request;
+    request.max_sequences = 3;
+    const auto plan = MemoryPlan::make(config, request);
+    ASSERT_TRUE(plan.has_value());
+    const KvCache cache(config, 3, plan->n_pages);
+    EXPECT_EQ(cache.pages_bytes(), plan->pages_bytes());
+    EXPECT_EQ(cache.slots_bytes(), plan->slots_bytes());
+    EXPECT_EQ(plan->raw_ring_rows, raw_ring_length(16));
+    EXPECT_EQ(plan->csa_ring_rows, compressor_ring_length(4));
+    EXPECT_EQ(plan->hca_ring_rows, compressor_ring_length(128));
 }
 
 } // namespace
