@@ -68,8 +68,9 @@ struct FakeRecord {
 class FakeBackend final : public Backend {
   public:
     // The token after `row.history`; `banned` and `forced_token` are applied by the backend. May
-    // throw (an engine failure) or set fields of `token` (non_finite_logits).
-    using TokenFunction = std::function<int32_t(const SampleRow& row, SampledToken& token)>;
+    // return an error or throw (an engine failure), or set non_finite_logits of `token`.
+    using TokenFunction =
+        std::function<Expected<int32_t>(const SampleRow& row, int32_t slot, SampledToken& token)>;
     // Called once per step before anything else: sleeps, errors, exceptions.
     using StepFunction = std::function<Expected<void>(const Batch& batch)>;
     // Called once per chunk with all ids of the sequence that are in the cache by now.
@@ -80,7 +81,8 @@ class FakeBackend final : public Backend {
         : limits_(limits), slots_(static_cast<size_t>(limits.max_sequences)),
           pages_(static_cast<size_t>(limits.n_pages),
                  std::vector<int32_t>(static_cast<size_t>(kPageTokens), -1)) {
-        next_token = [vocab_size = limits.vocab_size](const SampleRow& row, SampledToken&) {
+        next_token = [vocab_size = limits.vocab_size](const SampleRow& row, int32_t,
+                                                      SampledToken&) {
             return hash_token(row.history, row.output_position, vocab_size);
         };
     }
@@ -88,6 +90,7 @@ class FakeBackend final : public Backend {
     TokenFunction next_token;
     StepFunction on_step;
     ChunkFunction on_chunk;
+    std::function<void()> before_draw; // once per step, after all chunks
     bool keep_batches = false;
     std::chrono::microseconds step_delay{0};
     std::chrono::microseconds row_delay{0};
@@ -108,8 +111,11 @@ class FakeBackend final : public Backend {
         if (ok()) {
             DSV4V_RETURN_IF_ERROR(write_chunks(batch));
         }
+        if (before_draw) {
+            before_draw();
+        }
         if (ok()) {
-            draw(batch, result);
+            DSV4V_RETURN_IF_ERROR(draw(batch, result));
         }
         if (!ok()) {
             return make_error(ErrorCode::kInternal, "batch: " + violation_);
@@ -270,16 +276,17 @@ class FakeBackend final : public Backend {
         return pages_[static_cast<size_t>(page)][static_cast<size_t>(position % kPageTokens)];
     }
 
-    void draw(const Batch& batch, StepResult& result) {
-        size_t chunk_idx = 0;
+    Expected<void> draw(const Batch& batch, StepResult& result) {
+        size_t i = 0;
         for (const SampleRow& sample : batch.sample_rows) {
-            while (sample.row >=
-                   batch.chunks[chunk_idx].first_row + batch.chunks[chunk_idx].n_rows) {
-                ++chunk_idx;
+            while (sample.row >= batch.chunks[i].first_row + batch.chunks[i].n_rows) {
+                ++i;
             }
-            check_history(batch.chunks[chunk_idx], sample);
-            result.tokens.push_back(draw_one(sample));
+            check_history(batch.chunks[i], sample);
+            DSV4V_ASSIGN_OR_RETURN(SampledToken token, draw_one(sample, batch.chunks[i].slot));
+            result.tokens.push_back(std::move(token));
         }
+        return {};
     }
 
     // The history a row brings along, the pages it names and the ring of its slot must agree.
@@ -294,11 +301,11 @@ class FakeBackend final : public Backend {
         }
     }
 
-    SampledToken draw_one(const SampleRow& sample) {
+    Expected<SampledToken> draw_one(const SampleRow& sample, int32_t slot) {
         SampledToken token;
         token.token_id = sample.forced_token;
         if (sample.forced_token < 0) {
-            token.token_id = next_token(sample, token);
+            DSV4V_ASSIGN_OR_RETURN(token.token_id, next_token(sample, slot, token));
             for (int32_t i = 0; i < limits_.vocab_size && is_banned(sample, token.token_id); ++i) {
                 token.token_id = (token.token_id + 1) % limits_.vocab_size;
             }

@@ -49,7 +49,7 @@ void slow(FakeBackend& backend) {
 
 // Always the same token, so that no stop id is met by chance.
 void only_sevens(FakeBackend& backend) {
-    backend.next_token = [](const SampleRow&, SampledToken&) { return 7; };
+    backend.next_token = [](const SampleRow&, int32_t, SampledToken&) { return 7; };
 }
 
 TEST(Engine, GeneratesUntilMaxTokens) {
@@ -242,7 +242,7 @@ TEST(Engine, ReasoningBudgetZeroClosesAtOnce) {
 
 TEST(Engine, AnswerPrefixWaitsForTheModelsOwnClose) {
     Rig rig(small_limits(), {}, [](FakeBackend& backend) {
-        backend.next_token = [](const SampleRow& row, SampledToken&) {
+        backend.next_token = [](const SampleRow& row, int32_t, SampledToken&) {
             return row.output_position == 3 ? 99 : 7;
         };
     });
@@ -257,7 +257,7 @@ TEST(Engine, AnswerPrefixWaitsForTheModelsOwnClose) {
 
 TEST(Engine, ChoicesHaveTheirOwnRandomKey) {
     Rig rig(small_limits(), {}, [](FakeBackend& backend) {
-        backend.next_token = [](const SampleRow& row, SampledToken&) {
+        backend.next_token = [](const SampleRow& row, int32_t, SampledToken&) {
             return row.choice_idx * 100 + static_cast<int32_t>(row.params->seed);
         };
     });
