@@ -162,6 +162,7 @@ bool Scheduler::fits(const Sequence& sequence) const {
 }
 
 // Strictly in order: whoever does not fit holds up those behind, so nobody is overtaken for ever.
+// Only resting sequences are passed over, and they make room.
 void Scheduler::admit(Clock::time_point now) {
     for (size_t i = 0; i < waiting_.size();) {
         if (waiting_[i]->stream().congested()) { // preempted while resting; still unread
@@ -169,7 +170,13 @@ void Scheduler::admit(Clock::time_point now) {
             continue;
         }
         if (!fits(*waiting_[i])) {
-            return;
+            const size_t victim = running_.empty() ? 0 : preemption_victim();
+            if (running_.empty() || !running_[victim]->stream().congested()) {
+                return;
+            }
+            preempt(victim);
+            i = 0; // the victim waits somewhere among the others now
+            continue;
         }
         std::unique_ptr<Sequence> sequence = std::move(waiting_[i]);
         waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));

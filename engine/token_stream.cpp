@@ -7,8 +7,11 @@ namespace dsv4v {
 
 bool TokenStream::wait(std::vector<TokenEvent>& out, std::chrono::milliseconds timeout) {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, timeout,
-                      [this] { return !events_.empty() || finish_reason_ != FinishReason::kNone; });
+    if (timeout.count() > 0) { // a wait that has expired already would still sleep a little
+        changed_.wait_for(lock, timeout, [this] {
+            return !events_.empty() || finish_reason_ != FinishReason::kNone;
+        });
+    }
     out.insert(out.end(), std::make_move_iterator(events_.begin()),
                std::make_move_iterator(events_.end()));
     events_.clear();

@@ -50,7 +50,7 @@ struct TokenEvent {
 
 // Nothing is ever dropped from a stream; beyond this many unread events the engine stops scheduling
 // the sequence instead.
-inline constexpr int32_t kMaxUnreadEvents = 4096;
+inline constexpr int32_t kMaxUnreadEvents = 1024;
 
 class TokenStream {
   public:
