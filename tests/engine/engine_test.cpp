@@ -1,10 +1,7 @@
 // The engine over FakeBackend: life of a request, limits, cancels, failures, shutdown.
 #include "engine/engine.h"
 
-#include <atomic>
-#include <new>
 #include <numeric>
-#include <random>
 
 #include "tests/engine/generation.h"
 #include "tests/fake_backend.h"

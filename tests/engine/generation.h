@@ -80,12 +80,16 @@ inline Generation read_all(TokenStream& stream) {
 }
 
 // The output of a request that runs alone on hash_token.
-inline std::vector<int32_t> expected_output(std::vector<int32_t> history, int32_t n_tokens,
+inline std::vector<int32_t> expected_output(const std::vector<int32_t>& prompt, int32_t n_tokens,
                                             int32_t vocab_size = 1000) {
+    HistoryHash hash;
+    for (const int32_t id : prompt) {
+        hash.add(id);
+    }
     std::vector<int32_t> output;
     for (int32_t i = 0; i < n_tokens; ++i) {
-        output.push_back(hash_token(history, i, vocab_size));
-        history.push_back(output.back());
+        output.push_back(hash.token(i, vocab_size));
+        hash.add(output.back());
     }
     return output;
 }
