@@ -65,7 +65,9 @@ Error wrong_value(std::string_view path, const JsonValue& value, std::string_vie
 RequestFields::RequestFields(const JsonValue& object, std::string path)
     : object_(object), path_(std::move(path)) {}
 
-std::string RequestFields::path_of(std::string_view name) const { return join_path(path_, name); }
+std::string RequestFields::path_of(std::string_view name) const {
+    return join_path(path_, name);
+}
 
 void RequestFields::fail(Error error) {
     if (!error_) {
@@ -159,9 +161,8 @@ bool RequestFields::read_choice(std::string_view name,
     if (value == nullptr) {
         return false;
     }
-    const auto* found = value->is_string()
-                            ? std::find(allowed.begin(), allowed.end(), value->text)
-                            : allowed.end();
+    const auto* found =
+        value->is_string() ? std::find(allowed.begin(), allowed.end(), value->text) : allowed.end();
     if (found == allowed.end()) {
         fail_value(name, *value, fmt::format("one of \"{}\"", fmt::join(allowed, "\", \"")));
         return false;
@@ -214,8 +215,8 @@ Expected<void> RequestFields::finish(bool strict) {
         for (const auto& [name, value] : object_.members) {
             if (!known_.contains(name)) {
                 const std::string path = path_of(name);
-                fail({ErrorCode::kInvalidArgument,
-                      fmt::format("unknown field {}", quoted(path)), path});
+                fail({ErrorCode::kInvalidArgument, fmt::format("unknown field {}", quoted(path)),
+                      path});
                 break;
             }
         }

@@ -6,9 +6,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
-#include <set>
 #include <vector>
 
 #include "engine/json_value.h"

@@ -22,7 +22,9 @@ constexpr size_t kMaxKeyBytes = 4096;
 constexpr double kBanBias = -100;
 
 // Values whose lower bound is open must stay above zero as float, too.
-float positive(float value) { return std::max(value, std::numeric_limits<float>::min()); }
+float positive(float value) {
+    return std::max(value, std::numeric_limits<float>::min());
+}
 
 // "0", "17": decimal digits without sign, blanks and leading zeros, below `vocab_size`.
 std::optional<int32_t> token_id_of_key(std::string_view key, int32_t vocab_size) {
@@ -96,9 +98,9 @@ void read_logit_bias(RequestFields& fields, int32_t vocab_size, SamplingParams& 
     }
     if ((!value->is_object() && !value->is_array()) ||
         std::max(value->items.size(), value->members.size()) > kMaxLogitBias) {
-        fields.fail_value("logit_bias", *value,
-                          fmt::format("an object or an array of pairs with at most {} entries",
-                                      kMaxLogitBias));
+        fields.fail_value(
+            "logit_bias", *value,
+            fmt::format("an object or an array of pairs with at most {} entries", kMaxLogitBias));
         return;
     }
     std::map<int32_t, float> biases;
@@ -113,8 +115,8 @@ void read_logit_bias(RequestFields& fields, int32_t vocab_size, SamplingParams& 
 void add_stop(RequestFields& fields, const std::string& path, const JsonValue& value,
               std::vector<std::string>& stops) {
     if (!value.is_string() || value.text.size() > kMaxStopBytes) {
-        fields.fail(wrong_value(path, value,
-                                fmt::format("a string of at most {} bytes", kMaxStopBytes)));
+        fields.fail(
+            wrong_value(path, value, fmt::format("a string of at most {} bytes", kMaxStopBytes)));
     } else if (!value.text.empty()) {
         stops.push_back(value.text);
     }
@@ -152,7 +154,9 @@ std::optional<uint64_t> seed_of(const JsonValue& value) {
 }
 
 // 53 bits: the seed is reported, and clients that keep numbers as doubles can send it back.
-uint64_t drawn_seed() { return random_u64() >> 11; }
+uint64_t drawn_seed() {
+    return random_u64() >> 11;
+}
 
 uint64_t read_seed(RequestFields& fields) {
     const JsonValue* value = fields.get("seed");

@@ -17,7 +17,7 @@ struct StreamFlags {
     bool stream = false;
     bool include_usage = false;
     bool continuous_usage = false;
-    bool progress = false;          // progress events before the first token
+    bool progress = false; // progress events before the first token
     bool timings_per_token = false;
 };
 
@@ -26,13 +26,13 @@ struct SamplingRequest {
     std::optional<int32_t> max_tokens; // absent: the rest of the context; 0: prompt only
     int32_t min_tokens = 0;
     int32_t n = 1;
-    std::vector<std::string> stops;    // no empty ones
-    bool include_stop = false;         // the stop string stays in the text
+    std::vector<std::string> stops; // no empty ones
+    bool include_stop = false;      // the stop string stays in the text
     bool stop_in_reasoning = false;
     std::vector<int32_t> stop_token_ids;
     bool ignore_eos = false;
     int32_t priority = 0;
-    double timeout_s = 0;              // 0 = none
+    double timeout_s = 0; // 0 = none
     bool return_token_ids = false;
     StreamFlags stream;
 };

@@ -14,10 +14,10 @@ namespace dsv4v {
 struct ThinkingRequest {
     ThinkingMode mode = ThinkingMode::kThinking;
     ReasoningEffort effort = ReasoningEffort::kHigh;
-    bool drop_thinking = true;        // reasoning of earlier turns is left out
-    bool split = true;                // false: reasoning stays in the content, with its markers
-    bool include = true;              // false: generated and counted, not returned
-    int32_t budget = -1;              // reasoning tokens; -1 = unlimited
+    bool drop_thinking = true; // reasoning of earlier turns is left out
+    bool split = true;         // false: reasoning stays in the content, with its markers
+    bool include = true;       // false: generated and counted, not returned
+    int32_t budget = -1;       // reasoning tokens; -1 = unlimited
 };
 
 // "minimal", "low" -> low; "medium", "high", "xhigh" -> high; "max", "ultra" -> max.

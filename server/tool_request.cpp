@@ -83,10 +83,10 @@ void check_function(RequestFields& function, std::set<std::string>& names) {
         return;
     }
     if (!names.insert(given->text).second) {
-        function.fail({ErrorCode::kInvalidArgument,
-                       fmt::format("'{}' repeats the name \"{}\"", function.path_of("name"),
-                                   given->text),
-                       function.path_of("name")});
+        function.fail(
+            {ErrorCode::kInvalidArgument,
+             fmt::format("'{}' repeats the name \"{}\"", function.path_of("name"), given->text),
+             function.path_of("name")});
     }
 }
 
@@ -136,8 +136,8 @@ std::set<std::string> read_declarations(RequestFields& fields, const RequestRule
     const JsonValue* tools = fields.array("tools", most);
     const JsonValue* functions = fields.array("functions", most);
     if (tools != nullptr && functions != nullptr) {
-        fields.fail({ErrorCode::kInvalidArgument,
-                     "'functions' cannot be combined with 'tools'", fields.path_of("functions")});
+        fields.fail({ErrorCode::kInvalidArgument, "'functions' cannot be combined with 'tools'",
+                     fields.path_of("functions")});
         return names;
     }
     request.legacy_reply = functions != nullptr;
@@ -254,7 +254,8 @@ void read_choice(RequestFields& fields, const std::set<std::string>& names, Tool
     const std::string_view field = request.legacy_reply ? "function_call" : "tool_choice";
     const JsonValue* unused = fields.get(request.legacy_reply ? "tool_choice" : "function_call");
     const JsonValue* value = fields.get(field);
-    if (unused != nullptr && value == nullptr && !(unused->is_string() && unused->text != "required")) {
+    if (unused != nullptr && value == nullptr &&
+        !(unused->is_string() && unused->text != "required")) {
         fields.fail({ErrorCode::kInvalidArgument,
                      request.legacy_reply ? "'tool_choice' needs 'tools'"
                                           : "'function_call' needs 'functions'",

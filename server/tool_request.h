@@ -12,11 +12,11 @@ namespace dsv4v {
 struct ToolRequest {
     enum class Choice { kNone, kAuto, kRequired, kNamed };
 
-    JsonValue tools;              // array of {"type":"function","function":{...}}; null: none
+    JsonValue tools; // array of {"type":"function","function":{...}}; null: none
     Choice choice = Choice::kAuto;
-    std::string name;             // kNamed
-    bool parallel = true;         // false: generation ends after the first complete call
-    bool legacy_reply = false;    // the request used `functions`: the reply has `function_call`
+    std::string name;          // kNamed
+    bool parallel = true;      // false: generation ends after the first complete call
+    bool legacy_reply = false; // the request used `functions`: the reply has `function_call`
 
     [[nodiscard]] bool has_tools() const { return tools.is_array(); }
 };
