@@ -39,6 +39,8 @@ class Utf8Stream {
   public:
     [[nodiscard]] std::string feed(std::string_view bytes);
     [[nodiscard]] std::string finish();
+    // Bytes of an unfinished character that are kept.
+    [[nodiscard]] size_t n_pending() const { return pending_.size(); }
 
   private:
     std::string pending_;
