@@ -78,7 +78,7 @@ int32_t Sequence::forced_token() const {
     if (in_reasoning_) {
         const bool spent =
             request_->reasoning_budget >= 0 && n_reasoning_ >= request_->reasoning_budget;
-        return spent ? request_->think_close_id : -1;
+        return spent || stream_->reasoning_end_requested() ? request_->think_close_id : -1;
     }
     const auto answer_idx = static_cast<size_t>(n_output() - n_reasoning_);
     const std::vector<int32_t>& prefix = request_->forced_answer_prefix;

@@ -60,6 +60,9 @@ class TokenStream {
     // Any thread: asks the engine to end this sequence at the next step boundary. Idempotent; the
     // first cause counts.
     void cancel(CancelCause cause);
+    // Any thread: asks the engine to close the reasoning at the next token. Idempotent; no effect
+    // once the answer has begun.
+    void request_reasoning_end() { reasoning_end_requested_.store(true); }
     // Valid once wait() returned true. By then the sequence has given back its slot and pages.
     [[nodiscard]] FinishReason finish_reason() const;
     [[nodiscard]] int32_t stop_token_id() const; // -1 if no stop id ended it
@@ -74,6 +77,7 @@ class TokenStream {
                 const GenerationTimings& timings);
     [[nodiscard]] bool cancel_requested() const { return cancel_state_.load() != kNotCancelled; }
     [[nodiscard]] CancelCause cancel_cause() const; // valid when cancel_requested()
+    [[nodiscard]] bool reasoning_end_requested() const { return reasoning_end_requested_.load(); }
     // The consumer is so far behind that the sequence should rest until it has caught up.
     [[nodiscard]] bool congested() const { return n_unread_.load() >= kMaxUnreadEvents; }
     // Called on cancel() so that an idle engine wakes up; set once before the stream is shared.
@@ -91,6 +95,7 @@ class TokenStream {
     std::string error_message_;
     std::atomic<int32_t> n_unread_{0};
     std::atomic<int32_t> cancel_state_{kNotCancelled}; // or the cause's number
+    std::atomic<bool> reasoning_end_requested_{false};
 };
 
 } // namespace dsv4v
