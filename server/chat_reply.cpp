@@ -7,7 +7,9 @@
 
 namespace dsv4v {
 
-std::string new_call_id() { return "call_" + random_base62(24); }
+std::string new_call_id() {
+    return "call_" + random_base62(24);
+}
 
 struct ChatReplyWriter::Chunk {
     enum class Kind { kRole, kReasoning, kContent, kCallStart, kCallArguments, kEnd };
@@ -128,10 +130,9 @@ std::string ChatReplyWriter::chunk(const Chunk& chunk, const GenerationRun& run)
         json.field("finish_reason", std::string_view(finish_reason(*chunk.end)));
         write_stop_reason(json, *chunk.end, options_.stop_token_ids);
     } else {
-        reasoning || content
-            ? write_logprobs(json, content ? chunk.delta->logprobs : kNone,
-                             reasoning ? chunk.delta->logprobs : kNone)
-            : static_cast<void>(json.key("logprobs").null());
+        reasoning || content ? write_logprobs(json, content ? chunk.delta->logprobs : kNone,
+                                              reasoning ? chunk.delta->logprobs : kNone)
+                             : static_cast<void>(json.key("logprobs").null());
         json.key("finish_reason").null();
     }
     if (options_.token_ids) {

@@ -13,7 +13,7 @@ namespace dsv4v {
 
 struct ChatReplyOptions {
     StreamFlags stream;
-    bool thinking = false;        // the prompt ended inside <think>
+    bool thinking = false; // the prompt ended inside <think>
     bool logprobs = false;
     bool token_ids = false;
     bool legacy_function = false; // `function_call` instead of `tool_calls`

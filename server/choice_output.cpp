@@ -9,7 +9,7 @@ namespace dsv4v {
 namespace {
 
 OutputParserOptions parser_options(const ChoiceOptions& options) {
-    return {.thinking = options.starts_in_reasoning, .tools = options.tools};
+    return {.thinking = options.starts_in_reasoning, .tools = options.tools.get()};
 }
 
 std::vector<std::string> reasoning_stops(const ChoiceOptions& options) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,11 +20,11 @@
 namespace dsv4v {
 
 struct ChoiceOptions {
-    bool chat = true;                 // false: plain text, nothing is parsed
-    bool starts_in_reasoning = false; // the prompt ended inside <think>
-    const JsonValue* tools = nullptr; // declared tools, or null: text is never a call
-    bool parallel_tool_calls = true;  // false: the first complete call ends the output
-    bool split_reasoning = true;      // false: reasoning and its markers go to the content
+    bool chat = true;                       // false: plain text, nothing is parsed
+    bool starts_in_reasoning = false;       // the prompt ended inside <think>
+    std::shared_ptr<const JsonValue> tools; // declared tools, or null: text is never a call
+    bool parallel_tool_calls = true;        // false: the first complete call ends the output
+    bool split_reasoning = true;            // false: reasoning and its markers go to the content
     bool include_reasoning = true;
     std::vector<std::string> stops;
     bool include_stop = false; // a stop string stays in the text
@@ -53,7 +54,7 @@ struct ChoiceEnd {
 
 class ChoiceOutput {
   public:
-    // `tokenizer` and `options.tools` must outlive it.
+    // `tokenizer` must outlive it.
     ChoiceOutput(const Tokenizer& tokenizer, ChoiceOptions options);
 
     // Takes a sampled token; appends what became visible. Ignored after wants_stop().

@@ -43,10 +43,14 @@ GenerationRun::start(ServingContext& context, RunRegistry& registry, RunPlan pla
             return tl::unexpected(to_api_error(stream.error()));
         }
         streams.push_back(*stream);
-        run->choices_.push_back(
-            {std::move(*stream),
-             ChoiceOutput(context.model().tokenizer, std::move(choice.options)),
-             {}, {}, {}, {}, false, false});
+        run->choices_.push_back({std::move(*stream),
+                                 ChoiceOutput(context.model().tokenizer, std::move(choice.options)),
+                                 {},
+                                 {},
+                                 {},
+                                 {},
+                                 false,
+                                 false});
     }
     run->registration_ =
         std::make_unique<RunRegistry::Entry>(registry, std::move(reply_id), streams);
@@ -91,8 +95,7 @@ bool GenerationRun::waited_too_long() const {
 }
 
 RunState GenerationRun::advance(std::chrono::milliseconds timeout,
-                                const std::function<bool()>& gone,
-                                std::vector<ChoiceUpdate>& out) {
+                                const std::function<bool()>& gone, std::vector<ChoiceUpdate>& out) {
     if (state_ != RunState::kRunning) {
         return state_;
     }
@@ -107,8 +110,8 @@ RunState GenerationRun::advance(std::chrono::milliseconds timeout,
         if (choice.finished) {
             continue;
         }
-        const auto wait = std::exchange(waited, true) ? std::chrono::milliseconds(0)
-                                                      : std::min(timeout, most);
+        const auto wait =
+            std::exchange(waited, true) ? std::chrono::milliseconds(0) : std::min(timeout, most);
         const bool drained = choice.stream->wait(choice.events, wait);
         process(k, drained, out);
         if (state_ == RunState::kFailed) {
@@ -226,7 +229,9 @@ RunTotals GenerationRun::totals() const {
     return totals;
 }
 
-GenerationProgress GenerationRun::progress() const { return choices_.front().stream->progress(); }
+GenerationProgress GenerationRun::progress() const {
+    return choices_.front().stream->progress();
+}
 
 const std::vector<SampledToken>& GenerationRun::prompt_scores(size_t choice_idx) const {
     return choices_[choice_idx].prompt_scores;

@@ -8,8 +8,12 @@
 namespace dsv4v {
 namespace {
 
-double per_token(double ms, int32_t n) { return n > 0 ? ms / n : 0; }
-double per_second(double ms, int32_t n) { return ms > 0 ? n * 1000.0 / ms : 0; }
+double per_token(double ms, int32_t n) {
+    return n > 0 ? ms / n : 0;
+}
+double per_second(double ms, int32_t n) {
+    return ms > 0 ? n * 1000.0 / ms : 0;
+}
 
 void write_token(JsonWriter& json, const Tokenizer& tokenizer, int32_t token_id, float logprob) {
     json.field("token", std::string_view(token_text(tokenizer, token_id)));

@@ -231,9 +231,9 @@ HttpReply serve_reply(ServingContext& context, const HttpRequest& request, const
                       std::unique_ptr<GenerationRun> run, std::unique_ptr<ReplyWriter> writer) {
     const Options& options = context.options;
     const double silence_s = flags.stream ? ping_interval_s(options) : options.json_keepalive_s;
-    auto serving = std::make_shared<Serving>(
-        Serving{context, flags, std::move(run), std::move(writer), request.record,
-                request.request_id, SilenceClock(silence_s)});
+    auto serving = std::make_shared<Serving>(Serving{context, flags, std::move(run),
+                                                     std::move(writer), request.record,
+                                                     request.request_id, SilenceClock(silence_s)});
     return flags.stream ? start_stream(serving, request) : make_body(serving, request);
 }
 
