@@ -52,10 +52,6 @@ std::string join_path(std::string_view path, std::string_view name) {
     return path.empty() ? std::string(name) : fmt::format("{}.{}", path, name);
 }
 
-std::string index_path(std::string_view path, size_t index) {
-    return fmt::format("{}[{}]", path, index);
-}
-
 Error wrong_value(std::string_view path, const JsonValue& value, std::string_view wanted) {
     return {ErrorCode::kInvalidArgument,
             fmt::format("'{}' must be {}, got {}", path, wanted, describe(value)),

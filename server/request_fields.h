@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/json_fields.h" // index_path
 #include "engine/json_value.h"
 #include "loaders/base/error.h"
 
@@ -27,9 +28,6 @@ struct NumberRange {
 
 // "path.name", or "name" at the top.
 [[nodiscard]] std::string join_path(std::string_view path, std::string_view name);
-// "path[index]"
-[[nodiscard]] std::string index_path(std::string_view path, size_t index);
-
 // kInvalidArgument with the message "'path' must be <wanted>, got <value>".
 [[nodiscard]] Error wrong_value(std::string_view path, const JsonValue& value,
                                 std::string_view wanted);

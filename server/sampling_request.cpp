@@ -147,7 +147,8 @@ std::optional<uint64_t> seed_of(const JsonValue& value) {
     }
     uint64_t large = 0;
     const char* end = value.text.data() + value.text.size();
-    if (value.is_number() && std::from_chars(value.text.data(), end, large).ptr == end) {
+    const auto parsed = std::from_chars(value.text.data(), end, large);
+    if (value.is_number() && parsed.ptr == end && parsed.ec == std::errc()) {
         return large;
     }
     return std::nullopt;
