@@ -132,9 +132,10 @@ class TestApi {
         EXPECT_TRUE(backend.has_value()) << (backend ? "" : backend.error().message);
         ModelConfig config;
         config.vocab_size = limits.vocab_size;
-        auto model = std::unique_ptr<LoadedModel>(new LoadedModel{
-            nullptr, config, small_tokenizer(extra_tokens),
-            std::make_unique<Engine>(std::move(*backend), engine_options), "0123456789abcdef"});
+        auto model = std::unique_ptr<LoadedModel>(
+            new LoadedModel{nullptr, config, small_tokenizer(extra_tokens),
+                            std::make_unique<Engine>(std::move(*backend), engine_options),
+                            "0123456789abcdef", "none", 0, 0, 0, "scripted"});
         context_.publish(std::move(model));
         routes_ = api_routes(context_);
     }
