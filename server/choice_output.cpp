@@ -42,7 +42,6 @@ void ChoiceOutput::feed(const SampledToken& token, Deltas& out) {
         end_token_id_ = token.token_id;
         return;
     }
-    const size_t first_new = out.size();
     const bool has_text = !tokenizer_.is_control(token.token_id);
     const std::string decoded =
         utf8_.feed(has_text ? tokenizer_.token_bytes(token.token_id) : std::string_view());
@@ -50,7 +49,7 @@ void ChoiceOutput::feed(const SampledToken& token, Deltas& out) {
         logprobs_.add(token, decoded, has_text && utf8_.n_pending() > 0);
     }
     take_text(decoded, out);
-    attach_logprobs(out, first_new);
+    attach_logprobs(out);
 }
 
 void ChoiceOutput::take_text(std::string_view decoded, Deltas& out) {
@@ -191,17 +190,16 @@ void ChoiceOutput::release_logprobs(Kind kind, std::vector<SampledToken>& out) {
     }
 }
 
-// To the last new delta of each kind; reasoning comes first in the text.
-void ChoiceOutput::attach_logprobs(Deltas& out, size_t first_new) {
+// To the last delta of each kind, which is where the newest text is; reasoning comes first.
+void ChoiceOutput::attach_logprobs(Deltas& out) {
     if (!options_.keep_logprobs) {
         return;
     }
     for (const Kind kind : {Kind::kReasoning, Kind::kContent}) {
-        for (size_t k = out.size(); k > first_new; --k) {
-            if (out[k - 1].kind == kind) {
-                release_logprobs(kind, out[k - 1].logprobs);
-                break;
-            }
+        const auto last = std::find_if(out.rbegin(), out.rend(),
+                                       [kind](const ChoiceDelta& d) { return d.kind == kind; });
+        if (last != out.rend()) {
+            release_logprobs(kind, last->logprobs);
         }
     }
 }
@@ -229,7 +227,6 @@ std::string ChoiceOutput::finish_text(EndCause cause, Deltas& out) {
 
 ChoiceEnd ChoiceOutput::finish(EndCause cause, Deltas& out) {
     ChoiceEnd end;
-    const size_t first_new = out.size();
     const bool single_call = ended_ && !options_.parallel_tool_calls && n_calls_ > 0;
     if (!stop_string_ && !single_call) {
         cause = ended_ ? EndCause::kStop : cause;
@@ -237,7 +234,7 @@ ChoiceEnd ChoiceOutput::finish(EndCause cause, Deltas& out) {
         end.finish_reason = finish_text(cause, out);
     }
     ended_ = true;
-    attach_logprobs(out, first_new);
+    attach_logprobs(out);
     if (options_.keep_logprobs) {
         release_logprobs(Kind::kReasoning, end.reasoning_logprobs);
         release_logprobs(Kind::kContent, end.content_logprobs);

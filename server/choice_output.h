@@ -85,7 +85,7 @@ class ChoiceOutput {
     // `generated`: the text is part of the decoded output (not a marker of the prompt).
     void emit(Kind kind, std::string_view text, bool generated, Deltas& out);
     void open_content();
-    void attach_logprobs(Deltas& out, size_t first_new);
+    void attach_logprobs(Deltas& out);
     void release_logprobs(Kind kind, std::vector<SampledToken>& out);
     [[nodiscard]] bool is_end_token(int32_t token_id) const;
     [[nodiscard]] int64_t reasoning_begin() const;

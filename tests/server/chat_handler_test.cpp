@@ -20,6 +20,16 @@ std::string script(const std::string& text, const std::string& members = "") {
                        members);
 }
 
+// One token per byte; spellings of control tokens stay text.
+std::string byte_script(const std::string& text, bool endless) {
+    std::string ids;
+    for (const char byte : text) {
+        ids += (ids.empty() ? "" : ",") +
+               std::to_string(kFirstByteId + static_cast<unsigned char>(byte));
+    }
+    return fmt::format(R"({{"tokens":[{}]{}}})", ids, endless ? R"(,"finish":"none")" : "");
+}
+
 const std::string kOff = R"("thinking":{"type":"disabled"})";
 const std::string kTools =
     R"("tools":[{"type":"function","function":{"name":"get_weather","parameters":{"type":"object",)"
@@ -136,11 +146,11 @@ TEST(ChatHandler, GoldenOutputsGiveTheExpectedMessages) {
         const std::string& id = test.find("id")->text;
         const std::string& text = test.find("text")->text;
         const bool length = test.find("stop")->text == "length";
-        const auto n_tokens = small_tokenizer().encode(text, true).size();
+        const size_t n_tokens = text.size();
         if (n_tokens == 0) {
             continue; // nothing to play; the parser's own test has it
         }
-        TestApi api(script(text, length ? R"("finish":"none")" : ""));
+        TestApi api(byte_script(text, length));
         const std::string fields =
             fmt::format(R"("thinking":{{"type":"{}"}},"max_tokens":{},{})",
                         test.find("thinking")->boolean ? "enabled" : "disabled",
