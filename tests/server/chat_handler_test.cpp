@@ -451,15 +451,6 @@ TEST(ChatHandler, InputTokensCountsThePrompt) {
     EXPECT_EQ(api.engine().stats().n_steps, 0u);
 }
 
-TEST(ChatHandler, DialectsThatAreMissingSaySo) {
-    TestApi api(script("x"));
-    for (const char* path : {"/v1/embeddings", "/v1/responses", "/v1/messages"}) {
-        const ApiReply reply = api.post(path, "{}");
-        EXPECT_EQ(reply.status, 501) << path;
-        EXPECT_EQ(reply.text("error.type"), "not_supported_error");
-    }
-}
-
 TEST(ChatHandler, StreamHeadersAndFieldOrder) {
     TestApi api(script("r</think>a"));
     const ApiReply reply =

@@ -20,8 +20,8 @@ constexpr std::string_view kSlowPrefill =
     R"({"text":"ok","prefill_ms_per_token":8,"step_ms":1})"; // about half a second
 
 std::string body(const std::string& members) {
-    return R"({"messages":[{"role":"user","content":"Hi"}],"thinking":{"type":"disabled"})" +
-           (members.empty() ? "" : "," + members) + "}";
+    return R"({"messages":[{"role":"user","content":")" + std::string(60, 'x') +
+           R"("}],"thinking":{"type":"disabled"})" + (members.empty() ? "" : "," + members) + "}";
 }
 
 double seconds_since(Clock::time_point start) {
@@ -57,7 +57,6 @@ TEST(GenerationLifecycle, ALeavingClientEndsAStream) {
     CollectingSink sink;
     sink.gone = [&] { return gone.load(); };
     sink.seen = [&](std::string& bytes) { gone = bytes.size() > 2000; };
-    HttpReply unused;
     const ApiReply reply =
         api.post("/v1/chat/completions", body(R"("stream":true)"), sink.gone, &sink);
     EXPECT_FALSE(reply.done);
