@@ -94,6 +94,17 @@ void read_continuation(RequestFields& fields, ChatRequest& request) {
     }
 }
 
+// A task of the request belongs to its last user message; the encoder checks the name.
+void place_task(JsonValue& messages, const JsonValue& task) {
+    const auto last = std::find_if(messages.items.rbegin(), messages.items.rend(), [](auto& m) {
+        const JsonValue* role = m.find("role");
+        return role != nullptr && role->is_string() && role->text == "user";
+    });
+    if (last != messages.items.rend() && last->find("task") == nullptr) {
+        last->members.emplace_back("task", task);
+    }
+}
+
 void refuse_audio(RequestFields& fields) {
     if (const JsonValue* modalities = fields.array("modalities", 8)) {
         for (const JsonValue& item : modalities->items) {
@@ -197,6 +208,7 @@ tl::expected<ChatRequest, ApiError> parse_chat_request(JsonValue body, const Req
     read_continuation(fields, request);
     refuse_audio(fields);
     check_image_arguments(fields);
+    const JsonValue* task = fields.get("task");
     const auto structured = refuse_structured_output(fields);
     if (auto result = fields.finish(rules.strict_params); !result) {
         return tl::unexpected(to_api_error(result.error()));
@@ -212,6 +224,9 @@ tl::expected<ChatRequest, ApiError> parse_chat_request(JsonValue body, const Req
         return tl::unexpected(known.error());
     }
     request.messages = std::move(*messages);
+    if (task != nullptr) {
+        place_task(request.messages, *task);
+    }
     apply_fixed_sampling(request, rules);
     return request;
 }

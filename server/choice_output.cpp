@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
+
 #include "engine/prompt_strings.h"
 
 namespace dsv4v {
@@ -213,7 +216,11 @@ std::string ChoiceOutput::finish_text(EndCause cause, Deltas& out) {
         take_content(tail, out);
     } else {
         parser_.feed(tail, parsed_);
-        reason = parser_.finish(cause, parsed_).finish_reason;
+        OutputSummary summary = parser_.finish(cause, parsed_);
+        if (!summary.repairs.empty()) {
+            spdlog::info("tool markup repaired: {}", fmt::join(summary.repairs, ", "));
+        }
+        reason = std::move(summary.finish_reason);
         take_parsed(out);
     }
     if (!ended_) {

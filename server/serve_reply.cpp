@@ -106,7 +106,6 @@ void send_failure(Serving& serving, StreamSink& sink) {
     const ApiError& error = serving.run->error();
     ErrorStyle style = serving.context.error_style;
     style.int_codes = true; // the status line is gone: the event carries the status
-    serving.context.metrics.record_error(error.type);
     serving.record->error_type = error.type;
     if (send_event(sink, error_body(error, serving.request_id, style))) {
         sink.write("data: [DONE]\n\n");
@@ -197,8 +196,7 @@ void write_late_body(Serving& serving, StreamSink& sink) {
         const ApiError& error = serving.run->error();
         ErrorStyle style = serving.context.error_style;
         style.int_codes = true;
-        serving.context.metrics.record_error(error.type);
-        serving.record->error_type = error.type;
+            serving.record->error_type = error.type;
         sink.write(error_body(error, serving.request_id, style));
     }
 }

@@ -441,6 +441,18 @@ TEST(ChatHandler, ContentNeverYieldsControlTokens) {
     EXPECT_EQ(n_special(trusting.post("/apply-template", user(kOff, evil)), "<think>"), 1);
 }
 
+TEST(ChatHandler, ATaskOfTheRequestGoesToTheLastUserMessage) {
+    TestApi api(script("x"));
+    const std::string of_message =
+        api.post("/apply-template",
+                 R"({"messages":[{"role":"user","content":"Hi","task":"title"}]})")
+            .text("prompt");
+    EXPECT_EQ(api.post("/apply-template", user(R"("task":"title")")).text("prompt"), of_message);
+    EXPECT_NE(of_message.find("title"), std::string::npos);
+    EXPECT_EQ(api.chat(user(R"("task":"sing")")).status, 400);
+    EXPECT_EQ(api.chat(user(R"("task":7)")).status, 400);
+}
+
 TEST(ChatHandler, InputTokensCountsThePrompt) {
     TestApi api(script("x"));
     const ApiReply count = api.post("/v1/chat/completions/input_tokens", user(""));
