@@ -141,6 +141,8 @@ class TestApi {
     }
 
     ServingContext& context() { return context_; }
+    [[nodiscard]] const Options& options() const { return options_; }
+    [[nodiscard]] const std::vector<Route>& routes() const { return routes_; }
     Engine& engine() { return context_.engine(); }
     const Tokenizer& tokenizer() { return context_.model().tokenizer; }
 
