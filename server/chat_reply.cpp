@@ -94,7 +94,11 @@ void ChatReplyWriter::write_delta(JsonWriter& json, const Chunk& chunk) const {
     switch (chunk.kind) {
     case Chunk::Kind::kRole:
         json.field("role", "assistant").key("content");
-        options_.thinking ? json.null() : json.value("");
+        if (options_.thinking) {
+            json.null();
+        } else {
+            json.value("");
+        }
         break;
     case Chunk::Kind::kReasoning:
         write_reasoning(json, chunk.delta->text);
@@ -112,27 +116,38 @@ void ChatReplyWriter::write_delta(JsonWriter& json, const Chunk& chunk) const {
     json.end_object();
 }
 
-std::string ChatReplyWriter::chunk(const Chunk& chunk, const GenerationRun& run) {
+// Text chunks and, with leftover entries, the last chunk.
+void ChatReplyWriter::write_chunk_logprobs(JsonWriter& json, const Chunk& chunk) const {
     static const std::vector<SampledToken> kNone;
-    const bool reasoning = chunk.kind == Chunk::Kind::kReasoning;
-    const bool content = chunk.kind == Chunk::Kind::kContent;
+    const std::vector<SampledToken>* content = &kNone;
+    const std::vector<SampledToken>* reasoning = &kNone;
+    if (chunk.kind == Chunk::Kind::kContent) {
+        content = &chunk.delta->logprobs;
+    } else if (chunk.kind == Chunk::Kind::kReasoning) {
+        reasoning = &chunk.delta->logprobs;
+    } else if (chunk.kind == Chunk::Kind::kEnd) {
+        content = &chunk.end->content_logprobs;
+        reasoning = &chunk.end->reasoning_logprobs;
+    }
+    if (content->empty() && reasoning->empty()) {
+        json.key("logprobs").null();
+    } else {
+        write_logprobs(json, *content, *reasoning);
+    }
+}
+
+std::string ChatReplyWriter::chunk(const Chunk& chunk, const GenerationRun& run) {
     JsonWriter json;
     json.begin_object();
     write_head(json, "chat.completion.chunk");
     json.key("choices").begin_array().begin_object();
     json.field("index", static_cast<uint64_t>(chunk.choice_idx));
     write_delta(json, chunk);
+    write_chunk_logprobs(json, chunk);
     if (chunk.end != nullptr) {
-        const bool any =
-            !chunk.end->content_logprobs.empty() || !chunk.end->reasoning_logprobs.empty();
-        any ? write_logprobs(json, chunk.end->content_logprobs, chunk.end->reasoning_logprobs)
-            : static_cast<void>(json.key("logprobs").null());
         json.field("finish_reason", std::string_view(finish_reason(*chunk.end)));
         write_stop_reason(json, *chunk.end, options_.stop_token_ids);
     } else {
-        reasoning || content ? write_logprobs(json, content ? chunk.delta->logprobs : kNone,
-                                              reasoning ? chunk.delta->logprobs : kNone)
-                             : static_cast<void>(json.key("logprobs").null());
         json.key("finish_reason").null();
     }
     if (options_.token_ids) {
@@ -275,8 +290,11 @@ void ChatReplyWriter::write_calls(JsonWriter& json, const Message& message) cons
 
 void ChatReplyWriter::write_message(JsonWriter& json, const Message& message) const {
     json.key("message").begin_object().field("role", "assistant").key("content");
-    const bool null_content = message.content.empty() && !message.calls.empty();
-    null_content ? json.null() : json.value(std::string_view(message.content));
+    if (message.content.empty() && !message.calls.empty()) {
+        json.null();
+    } else {
+        json.value(std::string_view(message.content));
+    }
     if (!message.reasoning.empty()) {
         write_reasoning(json, message.reasoning);
     }

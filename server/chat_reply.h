@@ -57,6 +57,7 @@ class ChatReplyWriter final : public ReplyWriter {
     void write_call_delta(JsonWriter& json, const Chunk& chunk) const;
     void write_logprobs(JsonWriter& json, const std::vector<SampledToken>& content,
                         const std::vector<SampledToken>& reasoning) const;
+    void write_chunk_logprobs(JsonWriter& json, const Chunk& chunk) const;
     void write_reasoning(JsonWriter& json, std::string_view text) const;
     void write_message(JsonWriter& json, const Message& message) const;
     void write_calls(JsonWriter& json, const Message& message) const;

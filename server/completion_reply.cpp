@@ -14,49 +14,6 @@ uint64_t n_characters(std::string_view text) {
     }));
 }
 
-// A row of the legacy log-probability table; the first prompt token has no score.
-struct Row {
-    int32_t token_id = 0;
-    const SampledToken* score = nullptr;
-};
-
-void write_top(JsonWriter& json, const Tokenizer& tokenizer, const std::vector<Row>& rows) {
-    json.key("top_logprobs").begin_array();
-    for (const Row& row : rows) {
-        if (row.score == nullptr) {
-            json.null();
-            continue;
-        }
-        json.begin_object();
-        std::set<std::string> seen; // tokens that are no whole character look alike: best first
-        for (const TokenLogprob& top : row.score->top_logprobs) {
-            const std::string text = token_text(tokenizer, top.token_id);
-            if (seen.insert(text).second) {
-                json.field(text, static_cast<double>(finite_logprob(top.logprob)));
-            }
-        }
-        json.end_object();
-    }
-    json.end_array();
-}
-
-void write_top_ids(JsonWriter& json, const std::vector<Row>& rows) {
-    json.key("top").begin_array();
-    for (const Row& row : rows) {
-        if (row.score == nullptr) {
-            json.null();
-            continue;
-        }
-        json.begin_array();
-        for (const TokenLogprob& top : row.score->top_logprobs) {
-            json.begin_array().value(top.token_id);
-            json.value(static_cast<double>(finite_logprob(top.logprob))).end_array();
-        }
-        json.end_array();
-    }
-    json.end_array();
-}
-
 } // namespace
 
 CompletionReplyWriter::CompletionReplyWriter(const Tokenizer& tokenizer, ReplyIdentity identity,
@@ -88,15 +45,46 @@ void CompletionReplyWriter::add(ChoiceUpdate& update, Piece& piece) const {
     }
 }
 
-void CompletionReplyWriter::write_logprobs(JsonWriter& json, size_t choice_idx, const Piece& piece,
-                                           const GenerationRun& run) {
-    uint64_t offset = std::exchange(text_offsets_[choice_idx],
-                                    text_offsets_[choice_idx] + n_characters(piece.text));
-    json.key("logprobs");
-    if (!options_.logprobs) {
-        json.null();
-        return;
+void CompletionReplyWriter::write_top(JsonWriter& json, const std::vector<Row>& rows) const {
+    json.key("top_logprobs").begin_array();
+    for (const Row& row : rows) {
+        if (row.score == nullptr) {
+            json.null();
+            continue;
+        }
+        json.begin_object();
+        std::set<std::string> seen; // tokens that are no whole character look alike: best first
+        for (const TokenLogprob& top : row.score->top_logprobs) {
+            const std::string text = token_text(tokenizer_, top.token_id);
+            if (seen.insert(text).second) {
+                json.field(text, static_cast<double>(finite_logprob(top.logprob)));
+            }
+        }
+        json.end_object();
     }
+    json.end_array();
+}
+
+void CompletionReplyWriter::write_top_ids(JsonWriter& json, const std::vector<Row>& rows) const {
+    json.key("top").begin_array();
+    for (const Row& row : rows) {
+        if (row.score == nullptr) {
+            json.null();
+            continue;
+        }
+        json.begin_array();
+        for (const TokenLogprob& top : row.score->top_logprobs) {
+            json.begin_array().value(top.token_id);
+            json.value(static_cast<double>(finite_logprob(top.logprob))).end_array();
+        }
+        json.end_array();
+    }
+    json.end_array();
+}
+
+std::vector<CompletionReplyWriter::Row>
+CompletionReplyWriter::rows_of(size_t choice_idx, const Piece& piece,
+                               const GenerationRun& run) const {
     std::vector<Row> rows;
     if (piece.has_echo) {
         const std::vector<int32_t>& ids = options_.echoes[choice_idx]->ids;
@@ -108,17 +96,25 @@ void CompletionReplyWriter::write_logprobs(JsonWriter& json, size_t choice_idx, 
     for (const SampledToken& token : piece.logprobs) {
         rows.push_back({token.token_id, &token});
     }
-    json.begin_object().key("tokens").begin_array();
+    return rows;
+}
+
+void CompletionReplyWriter::write_rows(JsonWriter& json, const std::vector<Row>& rows,
+                                       uint64_t offset) const {
+    json.key("tokens").begin_array();
     for (const Row& row : rows) {
         json.value(std::string_view(token_text(tokenizer_, row.token_id)));
     }
     json.end_array().key("token_logprobs").begin_array();
     for (const Row& row : rows) {
-        row.score == nullptr ? json.null()
-                             : json.value(static_cast<double>(finite_logprob(row.score->logprob)));
+        if (row.score == nullptr) {
+            json.null();
+        } else {
+            json.value(static_cast<double>(finite_logprob(row.score->logprob)));
+        }
     }
     json.end_array();
-    write_top(json, tokenizer_, rows);
+    write_top(json, rows);
     json.key("text_offset").begin_array();
     for (const Row& row : rows) {
         json.value(offset);
@@ -132,6 +128,19 @@ void CompletionReplyWriter::write_logprobs(JsonWriter& json, size_t choice_idx, 
     }
     json.end_array();
     write_top_ids(json, rows);
+}
+
+void CompletionReplyWriter::write_logprobs(JsonWriter& json, size_t choice_idx, const Piece& piece,
+                                           const GenerationRun& run) {
+    const uint64_t offset = text_offsets_[choice_idx];
+    text_offsets_[choice_idx] += n_characters(piece.text);
+    json.key("logprobs");
+    if (!options_.logprobs) {
+        json.null();
+        return;
+    }
+    json.begin_object();
+    write_rows(json, rows_of(choice_idx, piece, run), offset);
     json.end_object();
 }
 

@@ -50,12 +50,23 @@ class CompletionReplyWriter final : public ReplyWriter {
         std::optional<ChoiceEnd> end;
     };
 
+    // A row of the legacy log-probability table; the first prompt token has no score.
+    struct Row {
+        int32_t token_id = 0;
+        const SampledToken* score = nullptr;
+    };
+
     void add(ChoiceUpdate& update, Piece& piece) const;
     void write_head(JsonWriter& json) const;
     void write_choice(JsonWriter& json, size_t choice_idx, const Piece& piece,
                       const GenerationRun& run);
     void write_logprobs(JsonWriter& json, size_t choice_idx, const Piece& piece,
                         const GenerationRun& run);
+    [[nodiscard]] std::vector<Row> rows_of(size_t choice_idx, const Piece& piece,
+                                           const GenerationRun& run) const;
+    void write_rows(JsonWriter& json, const std::vector<Row>& rows, uint64_t offset) const;
+    void write_top(JsonWriter& json, const std::vector<Row>& rows) const;
+    void write_top_ids(JsonWriter& json, const std::vector<Row>& rows) const;
     [[nodiscard]] std::string chunk(size_t choice_idx, const Piece& piece,
                                     const GenerationRun& run);
 
