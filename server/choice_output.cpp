@@ -218,7 +218,7 @@ std::string ChoiceOutput::finish_text(EndCause cause, Deltas& out) {
         parser_.feed(tail, parsed_);
         OutputSummary summary = parser_.finish(cause, parsed_);
         if (!summary.repairs.empty()) {
-            spdlog::info("tool markup repaired: {}", fmt::join(summary.repairs, ", "));
+            spdlog::debug("tool markup repaired: {}", fmt::join(summary.repairs, ", "));
         }
         reason = std::move(summary.finish_reason);
         take_parsed(out);
