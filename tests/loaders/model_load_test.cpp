@@ -94,6 +94,15 @@ TEST(ModelLoad, ReadsTinyBFromThreeShards) {
     EXPECT_EQ(model->weights.layers[2].ffn_gate_tid2eid.ne[1], 512);
 }
 
+// The fuzzer starts from this small file to get past the parser; it has one layer of each kind.
+TEST(ModelLoad, TheFuzzSeedIsAWholeModel) {
+    const Expected<Loaded> model =
+        load(std::string(DSV4V_SOURCE_DIR) + "/tests/fuzz/seeds/gguf/whole-model.gguf");
+    ASSERT_TRUE(model.has_value()) << model.error().message;
+    EXPECT_EQ(model->config.compress_ratios, (std::vector<int32_t>{0, 4, 128}));
+    EXPECT_TRUE(model->weights.has_image_bias);
+}
+
 // Damages one byte of the header at a time and loads the rest of the way.
 TEST(ModelLoad, SurvivesByteFlipsOfAWholeModelHeader) {
     testing::GgufBuilder builder =
