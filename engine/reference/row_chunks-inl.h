@@ -2,6 +2,8 @@
 // 32 values held in registers; the consumer decides whether they are stored or multiplied. Values
 // are those of Block::decode, bit for bit.
 
+#include <array>
+
 #include "hwy/highway.h"
 #include "loaders/quant/block_visitor.h"
 #include "loaders/quant/codebooks.h"
@@ -150,6 +152,78 @@ HWY_INLINE Chunk decode_chunk(const BlockQ6_K& block, int64_t c) {
     }
     return chunk;
 }
+
+template <class Block>
+concept HasCodeGroups = requires {
+    Block::kHasSigns;
+};
+
+// The codebook formats.
+template <HasCodeGroups Block>
+HWY_INLINE Chunk decode_chunk(const Block& block, int64_t c) {
+    const CodeGroup group = block.group(host_codebooks(), static_cast<int>(c));
+    const hn::RebindToUnsigned<FloatTag> bits;
+    Chunk chunk;
+    for (int64_t i = 0; i < kVecs; ++i) {
+        const auto code =
+            hn::PromoteTo(kInts, hn::LoadU(SignedByteTag(), group.codes + i * kLanes));
+        const auto scale = hn::Set(kFloats, group.scales[i * kLanes / 16]);
+        chunk.v[i] = hn::Mul(scale, hn::ConvertTo(kFloats, code));
+        if constexpr (Block::kHasSigns) { // bit k of this vector's signs moves to the top of lane k
+            const auto signs = hn::Set(bits, group.signs >> (i * kLanes));
+            const auto places = hn::Sub(hn::Set(bits, 31), hn::Iota(bits, 0));
+            const auto minus = hn::And(hn::Shl(signs, places), hn::Set(bits, 0x80000000u));
+            chunk.v[i] = hn::Xor(chunk.v[i], hn::BitCast(kFloats, minus));
+        }
+    }
+    return chunk;
+}
+
+#if HWY_TARGET != HWY_SCALAR // which has no vectors of 16 bytes
+constexpr std::array<int8_t, 16> level_table(int32_t (*level)(uint32_t)) {
+    std::array<int8_t, 16> table{};
+    for (uint32_t code = 0; code < 16; ++code) {
+        table[code] = static_cast<int8_t>(level(code));
+    }
+    return table;
+}
+
+constexpr auto kIq4Levels = level_table(iq4_level);
+constexpr auto kDoubledE2m1 = level_table(doubled_e2m1);
+
+// 16 bytes of code pairs, element j in the low and j + 16 in the high nibble of byte j, that choose
+// among 16 signed levels.
+HWY_INLINE Chunk decode_levels(const uint8_t* pairs, const int8_t* levels, float scale) {
+    const hn::FixedTag<int8_t, 16> bytes;
+    const auto table = hn::LoadU(bytes, levels);
+    const auto codes = hn::LoadU(hn::FixedTag<uint8_t, 16>(), pairs);
+    const auto low = hn::And(codes, hn::Set(hn::FixedTag<uint8_t, 16>(), 15));
+    const auto high = hn::ShiftRight<4>(codes);
+    HWY_ALIGN int8_t values[kChunk];
+    hn::Store(hn::TableLookupBytes(table, hn::BitCast(bytes, low)), bytes, values);
+    hn::Store(hn::TableLookupBytes(table, hn::BitCast(bytes, high)), bytes, values + 16);
+    const auto factor = hn::Set(kFloats, scale);
+    Chunk chunk;
+    for (int64_t i = 0; i < kVecs; ++i) {
+        const auto value = hn::PromoteTo(kInts, hn::LoadU(SignedByteTag(), values + i * kLanes));
+        chunk.v[i] = hn::Mul(factor, hn::ConvertTo(kFloats, value));
+    }
+    return chunk;
+}
+
+HWY_INLINE Chunk decode_chunk(const BlockIQ4_NL& block, int64_t) {
+    return decode_levels(block.codes, kIq4Levels.data(), block.d.value());
+}
+
+HWY_INLINE Chunk decode_chunk(const BlockIQ4_XS& block, int64_t c) {
+    return decode_levels(block.codes + 16 * c, kIq4Levels.data(), block.scale(static_cast<int>(c)));
+}
+
+HWY_INLINE Chunk decode_chunk(const BlockMXFP4& block, int64_t) {
+    return decode_levels(block.codes, kDoubledE2m1.data(), block.scale());
+}
+
+#endif
 
 template <class Block>
 concept HasChunkDecoder = requires(const Block& block) {

@@ -99,7 +99,7 @@ DSV4V_HOST_DEVICE DSV4V_INLINE uint8_t e4m3_from_float(float value) {
 }
 
 // Twice the value of a 4-bit e2m1 code, an integer: 0 1 2 3 4 6 8 12, bit 3 negates (-0 reads 0).
-DSV4V_HOST_DEVICE DSV4V_INLINE int32_t doubled_e2m1(uint32_t code) {
+DSV4V_HOST_DEVICE DSV4V_INLINE constexpr int32_t doubled_e2m1(uint32_t code) {
     const uint32_t magnitude = code & 7u;
     const uint32_t exponent = magnitude >> 1;
     const int32_t doubled =

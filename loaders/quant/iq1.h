@@ -9,38 +9,44 @@
 
 #include "loaders/base/host_device.h"
 #include "loaders/base/unaligned.h"
+#include "loaders/quant/code_group.h"
 #include "loaders/quant/codebooks.h"
 #include "loaders/quant/quant_format.h"
 
 namespace dsv4v {
 
-// out[k] = scale * (grid[k] + delta), k < 8.
-DSV4V_HOST_DEVICE DSV4V_INLINE void decode_shifted(const int8_t* grid, float delta, float scale,
-                                                   float* out) {
+// codes[k] = 8 * (grid[k] + delta), k < 8: whole numbers, since delta is an eighth.
+DSV4V_HOST_DEVICE DSV4V_INLINE void shift_grid(const int8_t* grid, bool minus, int8_t* codes) {
+    const int delta = minus ? -1 : 1;
     for (int k = 0; k < 8; ++k) {
-        out[k] = scale * (static_cast<float>(grid[k]) + delta);
+        codes[k] = static_cast<int8_t>(8 * grid[k] + delta);
     }
 }
 
 struct BlockIQ1_S {
     static constexpr QuantFormat kFormat = QuantFormat::kIQ1_S;
     static constexpr int kElements = 256;
+    static constexpr bool kHasSigns = false;
 
     StoredF16 d;
     uint8_t low[32];
     StoredU16 groups[8];
 
-    DSV4V_HOST_DEVICE DSV4V_INLINE void decode(const Codebooks& books, float* out) const {
-        const float scale_unit = d.value();
-        for (int g = 0; g < 8; ++g) {
-            const uint32_t word = groups[g].value();
-            const float scale = scale_unit * static_cast<float>(2 * (word >> 12 & 7u) + 1);
-            const float delta = (word >> 15) != 0 ? -0.125f : 0.125f;
-            for (int l = 0; l < 4; ++l) {
-                const uint32_t index = low[4 * g + l] | (word >> (3 * l) & 7u) << 8;
-                decode_shifted(books.iq1 + 8 * index, delta, scale, out + 32 * g + 8 * l);
-            }
+    [[nodiscard]] DSV4V_HOST_DEVICE DSV4V_INLINE CodeGroup group(const Codebooks& books,
+                                                                 int g) const {
+        CodeGroup group = {};
+
+        const uint32_t word = groups[g].value();
+        group.scales[0] = d.value() * 0.125f * static_cast<float>(2 * (word >> 12 & 7u) + 1);
+        group.scales[1] = group.scales[0];
+        for (int l = 0; l < 4; ++l) {
+            const uint32_t index = low[4 * g + l] | (word >> (3 * l) & 7u) << 8;
+            shift_grid(books.iq1 + 8 * index, (word >> 15) != 0, group.codes + 8 * l);
         }
+        return group;
+    }
+    DSV4V_HOST_DEVICE DSV4V_INLINE void decode(const Codebooks& books, float* out) const {
+        decode_groups(*this, books, out);
     }
 };
 static_assert(sizeof(BlockIQ1_S) == 50 && alignof(BlockIQ1_S) == 1);
@@ -48,6 +54,7 @@ static_assert(sizeof(BlockIQ1_S) == 50 && alignof(BlockIQ1_S) == 1);
 struct BlockIQ1_M {
     static constexpr QuantFormat kFormat = QuantFormat::kIQ1_M;
     static constexpr int kElements = 256;
+    static constexpr bool kHasSigns = false;
 
     uint8_t low[32];
     uint8_t high[16];
@@ -61,15 +68,23 @@ struct BlockIQ1_M {
         return float_from_f16(static_cast<uint16_t>(bits));
     }
 
-    DSV4V_HOST_DEVICE DSV4V_INLINE void decode(const Codebooks& books, float* out) const {
-        const float scale_unit = d();
-        for (int run = 0; run < 32; ++run) {
-            const uint32_t s = scales[run / 8].value() >> (3 * (run / 2 % 4)) & 7u;
-            const uint32_t nibble = static_cast<uint32_t>(high[run / 2]) >> (4 * (run % 2)) & 15u;
-            const uint32_t index = low[run] | (nibble & 7u) << 8;
-            decode_shifted(books.iq1 + 8 * index, (nibble & 8u) != 0 ? -0.125f : 0.125f,
-                           scale_unit * static_cast<float>(2 * s + 1), out + 8 * run);
+    [[nodiscard]] DSV4V_HOST_DEVICE DSV4V_INLINE CodeGroup group(const Codebooks& books,
+                                                                 int g) const {
+        CodeGroup group = {};
+
+        const float scale_unit = d() * 0.125f;
+        const uint32_t word = scales[g / 2].value() >> (6 * (g % 2));
+        group.scales[0] = scale_unit * static_cast<float>(2 * (word & 7u) + 1);
+        group.scales[1] = scale_unit * static_cast<float>(2 * (word >> 3 & 7u) + 1);
+        for (int l = 0; l < 4; ++l) {
+            const int nibble = high[2 * g + l / 2] >> (4 * (l % 2)) & 15;
+            const int index = low[4 * g + l] | (nibble & 7) << 8;
+            shift_grid(books.iq1 + 8 * index, (nibble & 8) != 0, group.codes + 8 * l);
         }
+        return group;
+    }
+    DSV4V_HOST_DEVICE DSV4V_INLINE void decode(const Codebooks& books, float* out) const {
+        decode_groups(*this, books, out);
     }
 };
 static_assert(sizeof(BlockIQ1_M) == 56 && alignof(BlockIQ1_M) == 1);

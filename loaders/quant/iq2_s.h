@@ -6,15 +6,16 @@
 
 #include "loaders/base/host_device.h"
 #include "loaders/base/unaligned.h"
+#include "loaders/quant/code_group.h"
 #include "loaders/quant/codebooks.h"
 #include "loaders/quant/quant_format.h"
-#include "loaders/quant/signed_grid.h"
 
 namespace dsv4v {
 
 struct BlockIQ2_S {
     static constexpr QuantFormat kFormat = QuantFormat::kIQ2_S;
     static constexpr int kElements = 256;
+    static constexpr bool kHasSigns = true;
 
     StoredF16 d;
     uint8_t low[32];
@@ -22,14 +23,22 @@ struct BlockIQ2_S {
     uint8_t high[8];
     uint8_t scales[8];
 
-    DSV4V_HOST_DEVICE DSV4V_INLINE void decode(const Codebooks& books, float* out) const {
+    [[nodiscard]] DSV4V_HOST_DEVICE DSV4V_INLINE CodeGroup group(const Codebooks& books,
+                                                                 int g) const {
+        CodeGroup group = {};
+
         const float scale_unit = d.value() * 0.125f;
-        for (int run = 0; run < 32; ++run) {
-            const int index = low[run] | (high[run / 4] >> (2 * (run % 4)) & 3) << 8;
-            const int s = scales[run / 4] >> (4 * (run / 2 % 2)) & 15;
-            decode_signed(books.iq2_s + 8 * index, 8, signs[run],
-                          scale_unit * static_cast<float>(2 * s + 1), out + 8 * run);
+        group.scales[0] = scale_unit * static_cast<float>(2 * (scales[g] & 15) + 1);
+        group.scales[1] = scale_unit * static_cast<float>(2 * (scales[g] >> 4) + 1);
+        for (int l = 0; l < 4; ++l) {
+            const int index = low[4 * g + l] | (high[g] >> (2 * l) & 3) << 8;
+            std::memcpy(group.codes + 8 * l, books.iq2_s + 8 * index, 8);
+            group.signs |= static_cast<uint32_t>(signs[4 * g + l]) << (8 * l);
         }
+        return group;
+    }
+    DSV4V_HOST_DEVICE DSV4V_INLINE void decode(const Codebooks& books, float* out) const {
+        decode_groups(*this, books, out);
     }
 };
 static_assert(sizeof(BlockIQ2_S) == 82 && alignof(BlockIQ2_S) == 1);

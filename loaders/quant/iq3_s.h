@@ -6,15 +6,16 @@
 
 #include "loaders/base/host_device.h"
 #include "loaders/base/unaligned.h"
+#include "loaders/quant/code_group.h"
 #include "loaders/quant/codebooks.h"
 #include "loaders/quant/quant_format.h"
-#include "loaders/quant/signed_grid.h"
 
 namespace dsv4v {
 
 struct BlockIQ3_S {
     static constexpr QuantFormat kFormat = QuantFormat::kIQ3_S;
     static constexpr int kElements = 256;
+    static constexpr bool kHasSigns = true;
 
     StoredF16 d;
     uint8_t low[64];
@@ -22,17 +23,24 @@ struct BlockIQ3_S {
     uint8_t signs[32];
     uint8_t scales[4];
 
-    DSV4V_HOST_DEVICE DSV4V_INLINE void decode(const Codebooks& books, float* out) const {
-        const float scale_unit = d.value();
-        for (int g = 0; g < 8; ++g) {
-            const int s = scales[g / 2] >> (4 * (g % 2)) & 15;
-            const float scale = scale_unit * static_cast<float>(2 * s + 1);
-            for (int p = 0; p < 8; ++p) {
-                const int index = low[8 * g + p] | (high[g] >> p & 1) << 8;
-                const uint32_t run_signs = signs[4 * g + p / 2] >> (4 * (p % 2));
-                decode_signed(books.iq3_s + 4 * index, 4, run_signs, scale, out + 32 * g + 4 * p);
-            }
+    [[nodiscard]] DSV4V_HOST_DEVICE DSV4V_INLINE CodeGroup group(const Codebooks& books,
+                                                                 int g) const {
+        CodeGroup group = {};
+
+        const int s = scales[g / 2] >> (4 * (g % 2)) & 15;
+        group.scales[0] = d.value() * static_cast<float>(2 * s + 1);
+        group.scales[1] = group.scales[0];
+        for (int p = 0; p < 8; ++p) {
+            const int index = low[8 * g + p] | (high[g] >> p & 1) << 8;
+            std::memcpy(group.codes + 4 * p, books.iq3_s + 4 * index, 4);
         }
+        for (int l = 0; l < 4; ++l) {
+            group.signs |= static_cast<uint32_t>(signs[4 * g + l]) << (8 * l);
+        }
+        return group;
+    }
+    DSV4V_HOST_DEVICE DSV4V_INLINE void decode(const Codebooks& books, float* out) const {
+        decode_groups(*this, books, out);
     }
 };
 static_assert(sizeof(BlockIQ3_S) == 110 && alignof(BlockIQ3_S) == 1);

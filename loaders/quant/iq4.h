@@ -12,16 +12,16 @@
 
 namespace dsv4v {
 
-DSV4V_HOST_DEVICE DSV4V_INLINE float iq4_level(int code) {
+DSV4V_HOST_DEVICE DSV4V_INLINE constexpr int32_t iq4_level(uint32_t code) {
     constexpr int8_t kLevels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                     1,    13,   25,  38,  53,  69,  89,  113};
-    return static_cast<float>(kLevels[code]);
+    return kLevels[code];
 }
 
 DSV4V_HOST_DEVICE DSV4V_INLINE void decode_iq4_run(const uint8_t* codes, float scale, float* out) {
     for (int j = 0; j < 16; ++j) {
-        out[j] = scale * iq4_level(codes[j] & 15);
-        out[j + 16] = scale * iq4_level(codes[j] >> 4);
+        out[j] = scale * static_cast<float>(iq4_level(codes[j] & 15u));
+        out[j + 16] = scale * static_cast<float>(iq4_level(static_cast<uint32_t>(codes[j]) >> 4));
     }
 }
 
@@ -47,14 +47,15 @@ struct BlockIQ4_XS {
     uint8_t low[4];
     uint8_t codes[128];
 
+    // Of group g of 32.
+    [[nodiscard]] DSV4V_HOST_DEVICE DSV4V_INLINE float scale(int g) const {
+        const int bits = (low[g / 2] >> (4 * (g % 2)) & 15) |
+                         static_cast<int>(high.value() >> (2 * g) & 3u) << 4;
+        return d.value() * static_cast<float>(bits - 32);
+    }
     DSV4V_HOST_DEVICE DSV4V_INLINE void decode(const Codebooks&, float* out) const {
-        const float scale_unit = d.value();
-        const uint32_t high_bits = high.value();
         for (int g = 0; g < 8; ++g) {
-            const int scale = (low[g / 2] >> (4 * (g % 2)) & 15) |
-                              static_cast<int>(high_bits >> (2 * g) & 3u) << 4;
-            decode_iq4_run(codes + 16 * g, scale_unit * static_cast<float>(scale - 32),
-                           out + 32 * g);
+            decode_iq4_run(codes + 16 * g, scale(g), out + 32 * g);
         }
     }
 };

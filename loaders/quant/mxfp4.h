@@ -19,12 +19,15 @@ struct BlockMXFP4 {
     uint8_t exponent;
     uint8_t codes[16];
 
-    DSV4V_HOST_DEVICE DSV4V_INLINE void decode(const Codebooks&, float* out) const {
+    [[nodiscard]] DSV4V_HOST_DEVICE DSV4V_INLINE float scale() const {
         const uint32_t e = exponent;
-        const float scale = float_from_bits(e < 2 ? 0x00200000u << e : (e - 1) << 23);
+        return float_from_bits(e < 2 ? 0x00200000u << e : (e - 1) << 23);
+    }
+    DSV4V_HOST_DEVICE DSV4V_INLINE void decode(const Codebooks&, float* out) const {
+        const float factor = scale();
         for (int j = 0; j < 16; ++j) {
-            out[j] = scale * static_cast<float>(doubled_e2m1(codes[j] & 15u));
-            out[j + 16] = scale * static_cast<float>(doubled_e2m1(codes[j] >> 4));
+            out[j] = factor * static_cast<float>(doubled_e2m1(codes[j] & 15u));
+            out[j + 16] = factor * static_cast<float>(doubled_e2m1(codes[j] >> 4));
         }
     }
 };

@@ -1,9 +1,9 @@
 #include "loaders/quant/codebooks.h"
 
+#include "loaders/quant/code_group.h"
 #include "loaders/quant/iq4.h"
 #include "loaders/quant/mxfp4.h"
 #include "loaders/quant/nvfp4.h"
-#include "loaders/quant/signed_grid.h"
 #include "tests/quant_golden.h"
 
 namespace dsv4v {
@@ -50,12 +50,9 @@ TEST(Codebooks, SignCodesMakeEvenParity) {
 
 TEST(Codebooks, FourBitLevels) {
     const std::string reference = tables();
-    for (int code = 0; code < 16; ++code) {
-        const size_t i = static_cast<size_t>(code);
-        EXPECT_EQ(iq4_level(code), static_cast<int8_t>(reference[kIq4At + i])) << code;
-        EXPECT_EQ(doubled_e2m1(static_cast<uint32_t>(code)),
-                  static_cast<int8_t>(reference[kFp4At + i]))
-            << code;
+    for (uint32_t code = 0; code < 16; ++code) {
+        EXPECT_EQ(iq4_level(code), static_cast<int8_t>(reference[kIq4At + code])) << code;
+        EXPECT_EQ(doubled_e2m1(code), static_cast<int8_t>(reference[kFp4At + code])) << code;
     }
 }
 
