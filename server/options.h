@@ -12,7 +12,6 @@ namespace dsv4v {
 
 enum class NumericsChoice { kAuthor, kPlain };
 enum class SsePingMode { kComment, kCommentNl, kChunk, kOff };
-enum class LogprobsMode { kRaw, kProcessed };
 enum class LogFormat { kText, kJson };
 
 struct Options {
@@ -63,7 +62,6 @@ struct Options {
     bool error_code_int = false;           // error.code is the HTTP status
     bool allow_special_in_content = false; // message text may spell control tokens
     bool drop_tools_on_none = false;       // tool_choice "none" removes the tools from the prompt
-    LogprobsMode logprobs_mode = LogprobsMode::kRaw;
 
     // Time (seconds; 0 = no limit unless said otherwise)
     double request_timeout_s = 0;
