@@ -1,4 +1,4 @@
-// Errors as HTTP replies: status, type and code of each kind, and the JSON body (docs/api.md).
+// Errors as HTTP replies: status, type and code of each kind, and the JSON body (docs/server.md).
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct ErrorStyle {
     bool deepseek_status_codes = false; // --deepseek-status-codes: 422 instead of 400 invalid_value
 };
 
-// The kinds that several callers need. `code` as in docs/api.md ("invalid_value", "queue_full").
+// The kinds that several callers need. `code` as in docs/server.md ("invalid_value", "queue_full").
 [[nodiscard]] ApiError bad_request(std::string code, std::string message, std::string param = {});
 [[nodiscard]] ApiError not_found(std::string code, std::string message);
 [[nodiscard]] ApiError not_supported(std::string message);                 // 501

@@ -82,7 +82,6 @@ HttpConnection::ReadStatus HttpConnection::fill(Clock::time_point deadline) {
         const ssize_t n = ::recv(fd_, block.data(), block.size(), 0);
         if (n > 0) {
             buffer_.append(block.data(), static_cast<size_t>(n));
-            bytes_read_ += static_cast<uint64_t>(n);
             return ReadStatus::kOk;
         }
         if (n == 0) {

@@ -51,7 +51,6 @@ class HttpConnection {
 
     [[nodiscard]] int fd() const { return fd_; }
     [[nodiscard]] uint64_t bytes_written() const { return bytes_written_; }
-    [[nodiscard]] uint64_t bytes_read() const { return bytes_read_; }
 
   private:
     enum class ReadStatus { kOk, kClosed, kTimeout };
@@ -67,7 +66,6 @@ class HttpConnection {
     const int fd_;
     const ConnectionLimits limits_;
     std::string buffer_; // received, not yet consumed
-    uint64_t bytes_read_ = 0;
     uint64_t bytes_written_ = 0;
     bool broken_ = false; // a write failed
 };

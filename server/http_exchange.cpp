@@ -101,17 +101,18 @@ std::vector<LogField> access_fields(const HttpRequest& request, int status) {
 HttpExchange::HttpExchange(const ExchangeEnvironment& environment, HttpConnection& connection,
                            const std::string& remote)
     : environment_(environment), connection_(connection),
-      written_before_(connection.bytes_written()), read_before_(connection.bytes_read()) {
+      written_before_(connection.bytes_written()) {
     request_.remote = remote;
     request_.request_id = new_request_id();
-    request_.peer_gone = [&connection] { return connection.peer_gone(); };
 }
 
 bool HttpExchange::run(RequestHead head) {
     head_ = std::move(head);
     adopt_head();
+    const RequestRegistry::Entry entry(environment_.context.requests, request_.request_id);
+    request_.peer_gone = [this, &entry] { return connection_.peer_gone() || entry.cancelled(); };
     send(answer());
-    return keep_alive_;
+    return keep_alive_ && !entry.cancelled();
 }
 
 void HttpExchange::refuse(const HeadError& head_error) {
@@ -371,6 +372,7 @@ void HttpExchange::send(HttpReply reply) {
         if (head_.method != "HEAD") {
             bytes += reply.body;
         }
+        transcript_ = reply.body.substr(0, kMaxTranscriptBytes);
         delivered_ = connection_.write(bytes);
     }
     report(delivered_ ? reply.status : kClientLeft);
@@ -385,7 +387,9 @@ void HttpExchange::send_stream(const HttpReply& reply,
     if (head_.method == "HEAD") {
         return;
     }
-    ConnectionSink sink(connection_, framing);
+    const bool log_content = environment_.context.options.log_content;
+    ConnectionSink sink(connection_, framing, request_.peer_gone,
+                        log_content ? &transcript_ : nullptr);
     try {
         // Also without a listener: the handler owns work that it has to end.
         reply.stream(sink);
@@ -402,7 +406,7 @@ void HttpExchange::report(int status) {
     RequestRecord& record = *request_.record;
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
     record.total_ms = elapsed.count() * 1e3;
-    record.bytes_in = connection_.bytes_read() - read_before_ + request_.body.size();
+    record.bytes_in = request_.body.size();
     record.bytes_out = connection_.bytes_written() - written_before_;
     Metrics& metrics = environment_.context.metrics;
     const char* route = match_.route != nullptr ? match_.route->path.c_str() : kUnknownRoute;
@@ -414,6 +418,12 @@ void HttpExchange::report(int status) {
         metrics.record_request(record);
     }
     log_line(LogLevel::kInfo, "access", access_fields(request_, status));
+    if (environment_.context.options.log_content && record.generated) {
+        log_line(LogLevel::kInfo, "content",
+                 {{"req", request_.request_id},
+                  {"request", request_.body.substr(0, kMaxTranscriptBytes)},
+                  {"reply", transcript_}});
+    }
 }
 
 HttpReply HttpExchange::error(const ApiError& api_error) const {

@@ -66,7 +66,7 @@ class HttpExchange {
     RouteMatch match_;
     const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
     const uint64_t written_before_;
-    const uint64_t read_before_;
+    std::string transcript_; // beginning of the reply, with --log-content
     bool body_read_ = false;
     bool keep_alive_ = true;
     bool delivered_ = true; // every write reached the peer

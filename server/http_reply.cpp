@@ -102,6 +102,9 @@ bool ConnectionSink::write(std::string_view bytes) {
     if (bytes.empty()) { // an empty chunk would end the body
         return !connection_.peer_gone();
     }
+    if (transcript_ != nullptr && transcript_->size() < kMaxTranscriptBytes) {
+        *transcript_ += bytes.substr(0, kMaxTranscriptBytes - transcript_->size());
+    }
     if (framing_ != BodyFraming::kChunked) {
         return connection_.write(bytes);
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +12,8 @@
 #include "server/http_types.h"
 
 namespace dsv4v {
+
+inline constexpr size_t kMaxTranscriptBytes = 2048; // of a body in the log, with --log-content
 
 enum class BodyFraming {
     kLength,     // Content-Length
@@ -28,15 +31,20 @@ reply_head(int status, const std::vector<std::pair<std::string, std::string>>& h
 // StreamSink over a connection. finish() ends the body; false if the peer is gone.
 class ConnectionSink final : public StreamSink {
   public:
-    ConnectionSink(HttpConnection& connection, BodyFraming framing)
-        : connection_(connection), framing_(framing) {}
+    // `gone` answers peer_gone(). `transcript`, if not null, gets the beginning of what is written.
+    ConnectionSink(HttpConnection& connection, BodyFraming framing, std::function<bool()> gone,
+                   std::string* transcript)
+        : connection_(connection), framing_(framing), gone_(std::move(gone)),
+          transcript_(transcript) {}
     bool write(std::string_view bytes) override;
-    [[nodiscard]] bool peer_gone() override { return connection_.peer_gone(); }
+    [[nodiscard]] bool peer_gone() override { return gone_(); }
     [[nodiscard]] bool finish();
 
   private:
     HttpConnection& connection_;
     const BodyFraming framing_;
+    const std::function<bool()> gone_;
+    std::string* const transcript_;
 };
 
 } // namespace dsv4v

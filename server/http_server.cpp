@@ -113,6 +113,9 @@ class HttpServer::Impl {
             reply.body;
         ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
         ::shutdown(fd, SHUT_WR);
+        char request[4096]; // closing with unread input would reset the connection before the reply
+        while (::recv(fd, request, sizeof request, MSG_DONTWAIT) > 0) {
+        }
         context_.metrics.record_http("other", reply.status, 0);
         context_.metrics.record_error(error.type);
         remove(fd);

@@ -1,5 +1,5 @@
 // The HTTP/1.1 front: accepts, checks transport, access and readiness, calls the handler of a
-// route, writes its reply, reports metrics and the access log. docs/api.md.
+// route, writes its reply, reports metrics and the access log. docs/server.md.
 #pragma once
 
 #include <chrono>

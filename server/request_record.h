@@ -29,7 +29,7 @@ struct RequestRecord {
     // Set by the HTTP server.
     std::string error_type; // of an error reply, "" otherwise
     double total_ms = 0;
-    uint64_t bytes_in = 0;
+    uint64_t bytes_in = 0; // of the body
     uint64_t bytes_out = 0;
 };
 

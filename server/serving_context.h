@@ -15,6 +15,7 @@
 #include "server/error_reply.h"
 #include "server/metrics.h"
 #include "server/options.h"
+#include "server/request_registry.h"
 
 namespace dsv4v {
 
@@ -31,7 +32,8 @@ struct LoadedModel {
     uint64_t n_params = 0;
     uint64_t size_bytes = 0;
     uint64_t kv_bytes = 0;
-    std::string backend; // Backend::description()
+    std::string backend;        // Backend::description()
+    bool has_projector = false; // a vision file was given and is of the right kind
 };
 
 // Lives as long as the server. Setters: the application only. Getters: any thread.
@@ -46,6 +48,7 @@ class ServingContext {
     const Options& options;
     Metrics& metrics;
     const ErrorStyle error_style;
+    RequestRegistry requests;
     const std::chrono::system_clock::time_point started_at = std::chrono::system_clock::now();
 
     // Null until loaded; afterwards the same pointer for ever. Routes with needs_model never see
@@ -64,6 +67,10 @@ class ServingContext {
     [[nodiscard]] double progress() const { return progress_.load(std::memory_order_relaxed); }
 
     void set_state(ServingState state) { state_.store(state, std::memory_order_release); }
+    // Only from `from`; false otherwise.
+    bool change_state(ServingState from, ServingState to) {
+        return state_.compare_exchange_strong(from, to);
+    }
     void set_progress(double fraction) { progress_.store(fraction, std::memory_order_relaxed); }
     // Once. The state becomes kReady unless draining has begun meanwhile.
     void publish(std::unique_ptr<LoadedModel> model) {

@@ -106,7 +106,7 @@ std::vector<Route> web_routes(std::span<const EmbeddedFile> files) {
         auto asset = std::make_shared<const Asset>(
             Asset{file.bytes, gzip(file.bytes), etag_of(file.bytes), content_type_of(file.path)});
         const std::string path = file.path == "index.html" ? "/" : "/" + std::string(file.path);
-        routes.push_back({"GET", path, RouteAccess::kPublic, false,
+        routes.push_back({"GET", path, RouteAccess::kDiscovery, false,
                           [asset](const HttpRequest& request) { return serve(*asset, request); }});
     }
     return routes;

@@ -47,17 +47,4 @@ TEST(Architecture, IncludesPointLeftOnly) {
     EXPECT_GT(n_includes, 50u) << "the scan found almost nothing: it is broken";
 }
 
-// Only http_server.cpp knows the HTTP library.
-TEST(Architecture, HttpLibraryStaysBehindOneFile) {
-    const fs::path root = dsv4v::testing::source_root();
-    for (const auto& entry : fs::recursive_directory_iterator(root / "server")) {
-        std::ifstream in(entry.path());
-        for (std::string line; std::getline(in, line);) {
-            if (line.find("#include <httplib.h>") != std::string::npos) {
-                EXPECT_TRUE(entry.path().filename().string().starts_with("http_")) << entry.path();
-            }
-        }
-    }
-}
-
 } // namespace
