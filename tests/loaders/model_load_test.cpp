@@ -97,7 +97,7 @@ TEST(ModelLoad, ReadsTinyBFromThreeShards) {
 // The fuzzer starts from this small file to get past the parser; it has one layer of each kind.
 TEST(ModelLoad, TheFuzzSeedIsAWholeModel) {
     const Expected<Loaded> model =
-        load(std::string(DSV4V_SOURCE_DIR) + "/tests/fuzz/seeds/gguf/whole-model.gguf");
+        load(testing::source_root() + "/tests/fuzz/seeds/gguf/whole-model.gguf");
     ASSERT_TRUE(model.has_value()) << model.error().message;
     EXPECT_EQ(model->config.compress_ratios, (std::vector<int32_t>{0, 4, 128}));
     EXPECT_TRUE(model->weights.has_image_bias);
