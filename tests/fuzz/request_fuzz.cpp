@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "engine/utf8.h"
 #include "loaders/base/check.h"
 #include "server/chat_prompt.h"
 #include "server/completion_request.h"
