@@ -29,7 +29,9 @@ struct TensorView {
     }
     [[nodiscard]] int64_t n_bytes() const { return row_bytes() * n_rows(); }
     // Row `row_idx` counted over all slices (row r of expert e is e * ne[1] + r).
-    [[nodiscard]] const std::byte* row(int64_t row_idx) const { return data + row_idx * row_bytes(); }
+    [[nodiscard]] const std::byte* row(int64_t row_idx) const {
+        return data + row_idx * row_bytes();
+    }
 };
 
 } // namespace dsv4v
