@@ -4,12 +4,13 @@
 #include <chrono>
 #include <cstddef>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include <fmt/core.h>
-#include <omp.h>
 
 #include "engine/reference/matmul.h"
+#include "engine/reference/worker_pool.h"
 
 namespace dsv4v {
 namespace {
@@ -72,10 +73,10 @@ Expected<void> run_matmul_bench(const MatmulBenchOptions& options) {
         return make_error(ErrorCode::kInvalidArgument,
                           "--width must be a multiple of 256, --rows and --n at least 1");
     }
-    if (options.n_threads > 0) {
-        omp_set_num_threads(options.n_threads);
-    }
-    fmt::print("{} threads, median of {} runs\n", omp_get_max_threads(), kRuns);
+    const auto n_cores = static_cast<int32_t>(std::thread::hardware_concurrency());
+    WorkerPool workers(options.n_threads > 0 ? options.n_threads : n_cores);
+    const WorkerPoolScope scope(workers);
+    fmt::print("{} threads, median of {} runs\n", workers.n_threads(), kRuns);
     fmt::print("{:8} {:>7} {:>7} {:>5} {:>10} {:>10} {:>8} {:>8}\n", "format", "K", "rows", "n",
                "ms", "Gweight/s", "GB/s", "tok/s");
     bool found = false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/reference/parallel.h"
 #include "hwy/aligned_allocator.h"
 #include "loaders/base/check.h"
 
@@ -189,8 +190,6 @@ HWY_EXPORT(multiply_rows);
 HWY_EXPORT(dot_floats);
 HWY_EXPORT(scale_add_floats);
 
-// Below this many multiplications waking the other threads costs more than it saves.
-constexpr int64_t kMinParallelProducts = 1 << 17;
 // Decoded rows of a tile stay in the second-level cache while all inputs pass over them.
 constexpr int64_t kTileFloats = 32768;
 constexpr int64_t kMaxTileRows = 16;
@@ -220,14 +219,12 @@ void matmul(const MatmulArgs& args) {
     const int64_t padded = (width + 31) / 32 * 32;
     const int64_t tile_rows = std::clamp<int64_t>(kTileFloats / padded, 1, kMaxTileRows);
     const int64_t n_tiles = (args.n_out + tile_rows - 1) / tile_rows;
-    const bool parallel = args.n_out * width * args.n >= kMinParallelProducts;
-#pragma omp parallel for schedule(static) if (parallel)
-    for (int64_t tile = 0; tile < n_tiles; ++tile) {
+    parallel_for(n_tiles, tile_rows * width * args.n, [&](int64_t tile, int32_t) {
         const int64_t begin = tile * tile_rows;
         const int64_t end = std::min(begin + tile_rows, args.n_out);
         float* rows = args.n > 1 ? tile_buffer(tile_rows * padded) : nullptr;
         HWY_DYNAMIC_DISPATCH(multiply_rows)(args, begin, end, padded, rows);
-    }
+    });
 }
 
 float dot(const float* a, const float* b, int64_t n) {

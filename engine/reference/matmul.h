@@ -1,6 +1,6 @@
 // Products of stored weight rows with float32 vectors: the dense arithmetic of the CPU backend.
-// Vector code for the best instruction set of this machine is chosen at run time; OpenMP splits the
-// rows. All functions are safe to call from several threads at once.
+// Vector code for the best instruction set of this machine is chosen at run time; the current
+// worker pool splits the rows. All functions are safe to call from several threads at once.
 #pragma once
 
 #include <cstdint>

@@ -4,11 +4,11 @@
 
 #include <cstdint>
 
-#include <omp.h>
+#include "engine/reference/worker_pool.h"
 
 namespace dsv4v {
 
-// Items of less work than this in all are done by the calling thread: waking others costs more.
+// Items of less work than this in all are done by the calling thread: sharing costs more.
 inline constexpr int64_t kMinParallelWork = 1 << 16; // multiplications or similar
 
 // What other operations cost, in multiplications of vector code.
@@ -17,7 +17,7 @@ inline constexpr int64_t kRoundingWork = 16; // one value of a quantize-dequanti
 inline constexpr int64_t kHadamardWork = 8;  // one value of the rotation
 
 // Calls body(item, thread_idx) for every item in [0, n_items), each about `work_per_item`
-// multiplications; thread_idx < the number set with omp_set_num_threads, for scratch memory.
+// multiplications, on the current worker pool; thread_idx serves to pick scratch memory.
 template <class Body>
 void parallel_for(int64_t n_items, int64_t work_per_item, const Body& body) {
     if (n_items < 2 || n_items * work_per_item < kMinParallelWork) {
@@ -26,10 +26,10 @@ void parallel_for(int64_t n_items, int64_t work_per_item, const Body& body) {
         }
         return;
     }
-#pragma omp parallel for schedule(dynamic)
-    for (int64_t item = 0; item < n_items; ++item) {
-        body(item, omp_get_thread_num());
-    }
+    const auto call = [](const void* erased, int64_t item, int32_t thread_idx) {
+        (*static_cast<const Body*>(erased))(item, thread_idx);
+    };
+    current_worker_pool().run(n_items, {call, &body});
 }
 
 } // namespace dsv4v

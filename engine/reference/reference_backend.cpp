@@ -1,9 +1,9 @@
 #include "engine/reference/reference_backend.h"
 
+#include <algorithm>
 #include <new>
+#include <thread>
 #include <utility>
-
-#include <omp.h>
 
 #include "engine/reference/forward.h"
 #include "engine/reference/parallel.h"
@@ -66,7 +66,7 @@ void check_batch(const Batch& batch, const BackendLimits& limits) {
 
 ReferenceBackend::ReferenceBackend(ReferenceModel model, const ReferenceOptions& options,
                                    int32_t n_threads)
-    : model_(std::move(model)), limits_(make_limits(model_.config, options)), n_threads_(n_threads),
+    : model_(std::move(model)), limits_(make_limits(model_.config, options)), workers_(n_threads),
       cache_(model_.config, options.max_sequences, options.n_pages),
       workspace_(model_.config, options.max_batch_tokens, options.context_length, n_threads) {
     workspace_.grow_exit(model_.config, options.max_sequences);
@@ -77,7 +77,10 @@ ReferenceBackend::create(const ModelConfig& config, const Weights& weights,
                          const ReferenceOptions& options) {
     check_options(options);
     DSV4V_ASSIGN_OR_RETURN(auto model, ReferenceModel::build(config, weights, options.numerics));
-    const int32_t n_threads = options.n_threads > 0 ? options.n_threads : omp_get_num_procs();
+    const int32_t n_threads =
+        options.n_threads > 0
+            ? options.n_threads
+            : std::max(1, static_cast<int32_t>(std::thread::hardware_concurrency()));
     try {
         return std::unique_ptr<ReferenceBackend>(
             new ReferenceBackend(std::move(model), options, n_threads));
@@ -91,7 +94,7 @@ ReferenceBackend::create(const ModelConfig& config, const Weights& weights,
 
 Expected<void> ReferenceBackend::step(const Batch& batch, StepResult& result) {
     check_batch(batch, limits_);
-    omp_set_num_threads(n_threads_);
+    const WorkerPoolScope scope(workers_);
     for (const SequenceChunk& chunk : batch.chunks) {
         if (chunk.first_position == 0) {
             cache_.reset_slot(chunk.slot);
@@ -134,7 +137,7 @@ void ReferenceBackend::reset_slot(int32_t slot) {
 std::string ReferenceBackend::description() const {
     return std::string("cpu reference, float32, ") +
            (model_.numerics == Numerics::kAuthor ? "author" : "plain") + " numerics, " +
-           std::to_string(n_threads_) + " threads";
+           std::to_string(workers_.n_threads()) + " threads";
 }
 
 } // namespace dsv4v

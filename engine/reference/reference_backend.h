@@ -10,6 +10,7 @@
 #include "engine/reference/reference_model.h"
 #include "engine/reference/step_context.h"
 #include "engine/reference/step_plan.h"
+#include "engine/reference/worker_pool.h"
 
 namespace dsv4v {
 
@@ -22,7 +23,7 @@ struct ReferenceOptions {
     int32_t n_threads = 0; // 0 = one per core
 };
 
-// Used by one thread at a time.
+// Used by one thread at a time; has its own worker threads.
 class ReferenceBackend : public Backend {
   public:
     // Copies `config` and the views of `weights`; the mapped file behind them must outlive the
@@ -43,7 +44,7 @@ class ReferenceBackend : public Backend {
 
     ReferenceModel model_;
     BackendLimits limits_;
-    int32_t n_threads_;
+    WorkerPool workers_;
     KvCache cache_;
     Workspace workspace_;
     StepPlan plan_;

@@ -1,9 +1,9 @@
 #include "engine/reference/matmul.h"
 
 #include <cmath>
-#include <omp.h>
 #include <random>
 
+#include "engine/reference/worker_pool.h"
 #include "hwy/targets.h"
 #include "tests/quant_golden.h"
 
@@ -237,13 +237,14 @@ TEST(Matmul, BitsDoNotDependOnThreads) {
     const StoredMatrix weight(QuantFormat::kF32, kWidth, kRows, 1,
                               bytes_of(gaussian(kWidth * kRows, 1)));
     const auto x = gaussian(7 * kWidth, 2);
-    const int n_threads = omp_get_max_threads();
-    omp_set_num_threads(1);
-    const auto one = multiply(weight.view, 0, kRows, x);
-    omp_set_num_threads(2);
-    const auto two = multiply(weight.view, 0, kRows, x);
-    omp_set_num_threads(n_threads);
-    expect_same_bits(one, two);
+    WorkerPool one_thread(1);
+    WorkerPool three_threads(3);
+    const auto multiply_with = [&](WorkerPool& pool) {
+        const WorkerPoolScope scope(pool);
+        return multiply(weight.view, 0, kRows, x);
+    };
+    const auto one = multiply_with(one_thread);
+    expect_same_bits(one, multiply_with(three_threads));
     expect_same_bits(one, multiply_singly(weight.view, 0, kRows, x));
 }
 
