@@ -11,6 +11,7 @@
 
 #include "engine/reference/forward.h"
 #include "engine/reference/rope.h"
+#include "engine/reference/worker_pool.h"
 
 namespace dsv4v {
 namespace {
@@ -168,7 +169,9 @@ class CompressorFixture : public ::testing::TestWithParam<int32_t> {
             config.n_hc_streams = 1;
             return config;
         }(),
-        kMaxRows, kMaxRows, 1);
+        kMaxRows, kMaxRows, 2);
+    WorkerPool workers_ = WorkerPool(2);
+    WorkerPoolScope workers_scope_ = WorkerPoolScope(workers_);
 };
 
 INSTANTIATE_TEST_SUITE_P(Ratios, CompressorFixture, ::testing::Values(4, 128),
