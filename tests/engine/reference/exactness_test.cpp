@@ -60,8 +60,13 @@ TEST_P(Exactness, AnyChunking) {
     const auto backend = alone();
     const std::vector<float> whole = run_alone(*backend, tokens, 700);
     for (const int32_t chunk_size : {1, 7, 64, 128, 300}) {
-        EXPECT_EQ(first_difference(run_alone(*backend, tokens, chunk_size), whole), -1)
-            << "chunks of " << chunk_size;
+        // Single rows of the larger model take long; 300 cross every edge that 700 do.
+        const size_t n_tokens = chunk_size == 1 && GetParam().model == kTinyB ? 300 : 700;
+        const std::vector<float> expected(whole.begin(),
+                                          whole.begin() + static_cast<int64_t>(n_tokens) * 512);
+        const std::vector<float> actual =
+            run_alone(*backend, std::span(tokens).first(n_tokens), chunk_size);
+        EXPECT_EQ(first_difference(actual, expected), -1) << "chunks of " << chunk_size;
     }
 }
 
@@ -104,7 +109,8 @@ struct Request {
     std::vector<float> logits;
 };
 
-std::vector<Request> make_requests(int32_t n_requests, std::mt19937& random) {
+// An eighth of them is long, up to `longest` tokens.
+std::vector<Request> make_requests(int32_t n_requests, size_t longest, std::mt19937& random) {
     const std::vector<int32_t> source = prompt(700);
     std::vector<int32_t> slots(static_cast<size_t>(n_requests));
     std::iota(slots.begin(), slots.end(), 0);
@@ -115,7 +121,8 @@ std::vector<Request> make_requests(int32_t n_requests, std::mt19937& random) {
     std::vector<Request> requests(static_cast<size_t>(n_requests));
     for (size_t i = 0; i < requests.size(); ++i) {
         const auto begin = static_cast<int64_t>(random() % 500);
-        const auto length = static_cast<int64_t>(1 + random() % (i % 8 == 0 ? 180 : 40));
+        const auto length =
+            static_cast<int64_t>(1 + random() % (i % 8 == 0 ? longest : longest / 5));
         requests[i].tokens.assign(source.begin() + begin, source.begin() + begin + length);
         requests[i].pages = {pages[2 * i], pages[2 * i + 1]};
         requests[i].slot = slots[i];
@@ -158,7 +165,8 @@ void run_mixed_step(ReferenceBackend& backend, std::vector<Request>& requests,
 
 TEST_P(Exactness, SixtyFourMixedRequests) {
     std::mt19937 random(7);
-    std::vector<Request> requests = make_requests(64, random);
+    std::vector<Request> requests =
+        make_requests(64, GetParam().model == kTinyB ? 140 : 200, random);
     const auto together =
         make_backend(GetParam().model, {GetParam().numerics, 64, 128, 256, 256, 1});
     const auto unfinished = [](const Request& request) {
