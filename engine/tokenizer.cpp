@@ -118,6 +118,32 @@ Expected<MergeTable> index_merges(const std::vector<std::string>& merges, const 
     return table;
 }
 
+// Encodes text between special tokens; keeps its working memory from one call to the next.
+class SegmentEncoder {
+  public:
+    SegmentEncoder(const MergeTable& merges, const std::array<int32_t, 256>& byte_ids)
+        : merges_(merges), byte_ids_(byte_ids) {}
+
+    void append_ids(std::string_view segment, std::vector<int32_t>& ids) {
+        pieces_.clear();
+        split_into_pieces(segment, pieces_);
+        for (const std::string_view piece : pieces_) {
+            scratch_.ids.clear();
+            for (const char byte : piece) {
+                scratch_.ids.push_back(byte_ids_[static_cast<uint8_t>(byte)]);
+            }
+            encode_bpe(merges_, scratch_);
+            ids.insert(ids.end(), scratch_.ids.begin(), scratch_.ids.end());
+        }
+    }
+
+  private:
+    const MergeTable& merges_;
+    const std::array<int32_t, 256>& byte_ids_;
+    std::vector<std::string_view> pieces_;
+    BpeScratch scratch_;
+};
+
 } // namespace
 
 struct Tokenizer::Tables {
@@ -165,36 +191,6 @@ Expected<void> Tokenizer::Tables::add_tokens(const Vocab& vocab) {
     }
     return {};
 }
-
-namespace {
-
-// Encodes text between special tokens; keeps its working memory from one call to the next.
-class SegmentEncoder {
-  public:
-    SegmentEncoder(const MergeTable& merges, const std::array<int32_t, 256>& byte_ids)
-        : merges_(merges), byte_ids_(byte_ids) {}
-
-    void append_ids(std::string_view segment, std::vector<int32_t>& ids) {
-        pieces_.clear();
-        split_into_pieces(segment, pieces_);
-        for (const std::string_view piece : pieces_) {
-            scratch_.ids.clear();
-            for (const char byte : piece) {
-                scratch_.ids.push_back(byte_ids_[static_cast<uint8_t>(byte)]);
-            }
-            encode_bpe(merges_, scratch_);
-            ids.insert(ids.end(), scratch_.ids.begin(), scratch_.ids.end());
-        }
-    }
-
-  private:
-    const MergeTable& merges_;
-    const std::array<int32_t, 256>& byte_ids_;
-    std::vector<std::string_view> pieces_;
-    BpeScratch scratch_;
-};
-
-} // namespace
 
 std::vector<int32_t> Tokenizer::Tables::encode(std::string_view text,
                                                std::span<const Span> spans) const {
