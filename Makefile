@@ -8,7 +8,7 @@
 HOST ?= 127.0.0.1
 PORT ?= 8080
 ARGS ?=
-MODEL ?= build/release/models/tiny
+MODEL ?= build/release/models/random.gguf
 
 # Debian 12 and Ubuntu 24.04 carry all of these.
 BUILD_PACKAGES := g++ cmake ninja-build ccache pkg-config git ca-certificates \
@@ -28,10 +28,10 @@ build: packages
 	cmake --build --preset release -j $(JOBS)
 
 run: build
-	@test -e $(MODEL)-00001-of-00001.gguf || \
-		build/release/dsv4v-bench synth --recipe tiny --out $(MODEL)
+	@test -e $(MODEL) || { mkdir -p $(dir $(MODEL)) && \
+		build/release/dsv4v-bench synth --recipe tiny --out $(basename $(MODEL)); }
 	@echo "Starting on http://$(HOST):$(PORT)/ (stop with Ctrl-C)"
-	build/release/dsv4v-server --model $(MODEL)-00001-of-00001.gguf --host $(HOST) --port $(PORT) $(ARGS)
+	build/release/dsv4v-server --model $(MODEL) --host $(HOST) --port $(PORT) $(ARGS)
 
 test: test-packages
 	cmake --preset release -DDSV4V_TESTS=ON

@@ -139,6 +139,7 @@ class ConfigReader {
     // tensors tell. nextn_predict_layers alone does not: text files carry it without the tensors.
     void read_layers() {
         config_.name = file_.get_string("general.name").value_or("");
+        config_.description = file_.get_string("general.description").value_or("");
         const int32_t block_count = keys_.integer("block_count", 1, kMaxLayers);
         config_.n_layers = block_count;
         for (int32_t i = 1; i <= block_count; ++i) {

@@ -19,7 +19,8 @@ enum class LayerKind {
 };
 
 struct ModelConfig {
-    std::string name; // general.name, may be empty
+    std::string name;        // general.name, may be empty
+    std::string description; // general.description, may be empty
 
     int32_t n_layers = 0;                 // block_count
     int32_t n_draft_layers = 0;           // layers after these that hold draft tensors; ignored

@@ -21,6 +21,7 @@
 #include "server/api_routes.h"
 #include "server/auth.h"
 #include "server/build_info.h"
+#include "server/health_check.h"
 #include "server/http_policy.h"
 #include "server/http_server.h"
 #include "server/logging.h"
@@ -363,6 +364,9 @@ int run_application(const Options& options) {
     if (options.print_config) {
         std::cout << options_json(options) << "\n";
         return 0;
+    }
+    if (options.health_check) {
+        return run_health_check(options);
     }
     if (options.model.empty()) {
         return fail(

@@ -171,7 +171,8 @@ void write_model_meta(Json& json, const LoadedModel& model) {
         .integer("n_embd", model.config.hidden)
         .integer("n_params", static_cast<int64_t>(model.n_params))
         .integer("size_bytes", static_cast<int64_t>(model.size_bytes))
-        .text("quant", model.quant);
+        .text("quant", model.quant)
+        .text("description", model.config.description);
 }
 
 void write_model(Json& json, const ServingContext& context, const std::string& id) {

@@ -86,6 +86,7 @@ struct Options {
     bool check_model = false;
     bool dry_run = false;
     bool print_config = false;
+    bool health_check = false;
     bool version = false;
 
     std::vector<std::string> notices; // accepted but meaningless flags, to be logged at start

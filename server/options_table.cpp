@@ -172,6 +172,9 @@ const std::vector<Setting>& settings() {
         {"Modes", "--dry-run", &O::dry_run, "print the memory plan and exit", SettingKind::kMode},
         {"Modes", "--print-config", &O::print_config, "print the effective settings and exit",
          SettingKind::kMode},
+        {"Modes", "--health-check", &O::health_check,
+         "ask a running server with these settings if it is alive; exit 0 or 1",
+         SettingKind::kMode},
         {"Modes", "--version", &O::version, "print build data as JSON and exit",
          SettingKind::kMode},
     };

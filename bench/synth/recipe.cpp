@@ -348,6 +348,8 @@ void add_model_keys(GgufKeys& keys, const SynthModel& model, const std::string& 
     keys.add_string("general.architecture", "deepseek4");
     keys.add_string("general.type", "model");
     keys.add_string("general.name", fmt::format("synthetic {}", recipe));
+    keys.add_string("general.description",
+                    "Random weights: every part works, but the answers are noise.");
     keys.add_u32("general.quantization_version", 2);
     keys.add_u32("general.file_type", model.file_type);
     keys.add_u32("deepseek4.block_count", u32(c.n_layers));
