@@ -4,7 +4,6 @@
 #include <array>
 #include <exception>
 #include <utility>
-#include <variant>
 
 #include <fmt/format.h>
 #include <openssl/rand.h>
@@ -146,21 +145,19 @@ HttpReply HttpExchange::answer() {
 
 HttpExchange::Refusal HttpExchange::check_access() {
     using Check = Refusal (HttpExchange::*)();
-    using ConstCheck = Refusal (HttpExchange::*)() const;
-    for (const std::variant<Check, ConstCheck> check :
-         std::initializer_list<std::variant<Check, ConstCheck>>{
-             &HttpExchange::check_host, &HttpExchange::check_route, &HttpExchange::check_preflight,
-             &HttpExchange::check_origin, &HttpExchange::check_key, &HttpExchange::check_ready,
-             &HttpExchange::check_body_headers}) {
-        Refusal refusal = std::visit([this](auto member) { return (this->*member)(); }, check);
-        if (refusal) {
+    constexpr Check kChecks[] = {&HttpExchange::check_host,        &HttpExchange::check_route,
+                                 &HttpExchange::check_preflight,   &HttpExchange::check_origin,
+                                 &HttpExchange::check_key,         &HttpExchange::check_ready,
+                                 &HttpExchange::check_body_headers};
+    for (const Check check : kChecks) {
+        if (Refusal refusal = (this->*check)()) {
             return refusal;
         }
     }
     return std::nullopt;
 }
 
-HttpExchange::Refusal HttpExchange::check_host() const {
+HttpExchange::Refusal HttpExchange::check_host() {
     const Options& options = environment_.context.options;
     if (!environment_.check_host || host_allowed(head_.host, options.allowed_hosts)) {
         return std::nullopt;
@@ -192,7 +189,7 @@ HttpExchange::Refusal HttpExchange::check_route() {
     return std::nullopt;
 }
 
-HttpExchange::Refusal HttpExchange::check_preflight() const {
+HttpExchange::Refusal HttpExchange::check_preflight() {
     if (head_.method != "OPTIONS") {
         return std::nullopt;
     }
@@ -213,7 +210,7 @@ HttpExchange::Refusal HttpExchange::check_preflight() const {
 
 // A page of another origin may send simple POSTs without asking; where no key protects the server,
 // that is refused.
-HttpExchange::Refusal HttpExchange::check_origin() const {
+HttpExchange::Refusal HttpExchange::check_origin() {
     if (request_.origin.empty() || head_.method != "POST" ||
         environment_.authenticator.has_keys() || is_same_origin(request_.origin, head_.host) ||
         origin_allowed(request_.origin, environment_.context.options.cors_origins)) {
@@ -246,7 +243,7 @@ HttpExchange::Refusal HttpExchange::check_key() {
     return reply;
 }
 
-HttpExchange::Refusal HttpExchange::check_ready() const {
+HttpExchange::Refusal HttpExchange::check_ready() {
     if (!match_.route->needs_model) {
         return std::nullopt;
     }
@@ -264,7 +261,7 @@ HttpExchange::Refusal HttpExchange::check_ready() const {
         unavailable("engine_failed", "The engine has failed; the server must be restarted"));
 }
 
-HttpExchange::Refusal HttpExchange::check_body_headers() const {
+HttpExchange::Refusal HttpExchange::check_body_headers() {
     const Options& options = environment_.context.options;
     const std::string& encoding = head_.header("content-encoding");
     if (!encoding.empty() && encoding != "identity") {

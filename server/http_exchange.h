@@ -38,13 +38,13 @@ class HttpExchange {
     void adopt_head();
     // Checks in order; the first that objects gives the reply.
     [[nodiscard]] Refusal check_access();
-    [[nodiscard]] Refusal check_host() const;
-    [[nodiscard]] Refusal check_preflight() const;
+    [[nodiscard]] Refusal check_host();
+    [[nodiscard]] Refusal check_preflight();
     [[nodiscard]] Refusal check_route();
-    [[nodiscard]] Refusal check_origin() const;
+    [[nodiscard]] Refusal check_origin();
     [[nodiscard]] Refusal check_key();
-    [[nodiscard]] Refusal check_ready() const;
-    [[nodiscard]] Refusal check_body_headers() const;
+    [[nodiscard]] Refusal check_ready();
+    [[nodiscard]] Refusal check_body_headers();
     [[nodiscard]] Refusal read_body();
 
     [[nodiscard]] HttpReply answer();
