@@ -11,8 +11,8 @@ namespace dsv4v {
 
 // The rows of one sequence in this step: consecutive positions, at least one row.
 struct SequenceChunk {
-    int32_t slot = 0;             // index of the sequence's ring state, [0, max_sequences)
-    int32_t first_row = 0;        // index into Batch::token_ids
+    int32_t slot = 0;      // index of the sequence's ring state, [0, max_sequences)
+    int32_t first_row = 0; // index into Batch::token_ids
     int32_t n_rows = 0;
     int32_t first_position = 0;   // position of the first row; 0 resets the slot's state
     int32_t first_page_entry = 0; // the sequence's page table: page_table[first_page_entry + k]
@@ -22,14 +22,14 @@ struct SequenceChunk {
 // A row whose logits are wanted: draws one token, or scores a given one. Pointers and spans belong
 // to the sequence and hold for the duration of the step.
 struct SampleRow {
-    int32_t row = 0;                        // index into Batch::token_ids: logits after this token
+    int32_t row = 0; // index into Batch::token_ids: logits after this token
     const SamplingParams* params = nullptr;
-    std::span<const int32_t> history = {};  // prompt and output so far, oldest first
-    int32_t n_prompt_tokens = 0;            // how many of `history` are prompt
-    int32_t output_position = 0;            // counter of the random draw: position in the output
-    int32_t choice_idx = 0;                 // with the seed, key of the random draw
-    std::span<const int32_t> banned = {};   // token ids masked at this position
-    int32_t forced_token = -1;              // >= 0: this token instead of a draw
+    std::span<const int32_t> history = {}; // prompt and output so far, oldest first
+    int32_t n_prompt_tokens = 0;           // how many of `history` are prompt
+    int32_t output_position = 0;           // counter of the random draw: position in the output
+    int32_t choice_idx = 0;                // with the seed, key of the random draw
+    std::span<const int32_t> banned = {};  // token ids masked at this position
+    int32_t forced_token = -1;             // >= 0: this token instead of a draw
 };
 
 struct Batch {
@@ -53,9 +53,9 @@ struct TokenLogprob {
 
 struct SampledToken {
     int32_t token_id = -1;
-    float logprob = 0;                     // as TokenLogprob; 0 when n_logprobs < 0
+    float logprob = 0;                      // as TokenLogprob; 0 when n_logprobs < 0
     std::vector<TokenLogprob> top_logprobs; // best first, n_logprobs entries
-    bool non_finite_logits = false;        // the sequence must end with an engine error
+    bool non_finite_logits = false;         // the sequence must end with an engine error
 };
 
 struct StepResult {

@@ -288,9 +288,8 @@ void Scheduler::end_non_finite(Sequence& sequence) {
 void Scheduler::collect_ended() {
     const auto collect = [this](auto& sequences) {
         const auto ended =
-            std::stable_partition(sequences.begin(), sequences.end(), [](const auto& s) {
-                return s->end == FinishReason::kNone;
-            });
+            std::stable_partition(sequences.begin(), sequences.end(),
+                                  [](const auto& s) { return s->end == FinishReason::kNone; });
         for (auto it = ended; it != sequences.end(); ++it) {
             release(**it);
             count_end(**it);

@@ -196,7 +196,7 @@ void write_late_body(Serving& serving, StreamSink& sink) {
         const ApiError& error = serving.run->error();
         ErrorStyle style = serving.context.error_style;
         style.int_codes = true;
-            serving.record->error_type = error.type;
+        serving.record->error_type = error.type;
         sink.write(error_body(error, serving.request_id, style));
     }
 }

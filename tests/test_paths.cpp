@@ -1,5 +1,5 @@
-// The only test source that is compiled with absolute paths, so that the objects of all others can be
-// shared between checkouts by the compiler cache.
+// The only test source that is compiled with absolute paths, so that the objects of all others can
+// be shared between checkouts by the compiler cache.
 #include "tests/golden.h"
 
 namespace dsv4v::testing {

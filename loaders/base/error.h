@@ -1,5 +1,6 @@
 // Errors as values. Every function that reads outside bytes or can run out of room returns
-// Expected<T>; the message names the offender and the rule it broke (tensor, key, field: got, wanted).
+// Expected<T>; the message names the offender and the rule it broke (tensor, key, field: got,
+// wanted).
 #pragma once
 
 #include <string>

@@ -340,7 +340,9 @@ TEST_F(HttpStreamTest, ManyRequestsLeaveNothingBehind) {
     }
     EXPECT_TRUE(eventually([this] { return server_.server->n_connections() == 1; }));
     EXPECT_LE(n_entries("/proc/self/fd"), n_descriptors + 1);
-    EXPECT_LE(n_entries("/proc/self/task"), n_threads + 20); // idle ones retire after a while
+    // Idle threads retire after a while; on a busy machine some dozens may overlap, never one for
+    // each connection that came and went.
+    EXPECT_LE(n_entries("/proc/self/task"), n_threads + kManyRequests / 20 / 4);
 }
 
 } // namespace
