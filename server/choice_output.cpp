@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <spdlog/spdlog.h>
 
 #include "engine/prompt_strings.h"
+#include "server/logging.h"
 
 namespace dsv4v {
 namespace {
@@ -218,7 +219,8 @@ std::string ChoiceOutput::finish_text(EndCause cause, Deltas& out) {
         parser_.feed(tail, parsed_);
         OutputSummary summary = parser_.finish(cause, parsed_);
         if (!summary.repairs.empty()) {
-            spdlog::debug("tool markup repaired: {}", fmt::join(summary.repairs, ", "));
+            log_line(LogLevel::kDebug, "tool markup repaired",
+                     {{"repairs", fmt::format("{}", fmt::join(summary.repairs, ", "))}});
         }
         reason = std::move(summary.finish_reason);
         take_parsed(out);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <spdlog/spdlog.h>
+#include "server/logging.h"
 
 namespace dsv4v {
 namespace {
@@ -203,7 +203,7 @@ ApiError GenerationRun::failure_of(const Choice& choice) const {
     case FinishReason::kCancelled:
         return unavailable("draining", "the server is shutting down");
     default: {
-        spdlog::error("generation failed: {}", choice.stream->error_message());
+        log_line(LogLevel::kError, "generation failed", {{"what", choice.stream->error_message()}});
         ApiError error = internal_error();
         error.code = "engine_error";
         return error;
