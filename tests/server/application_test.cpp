@@ -2,7 +2,6 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <regex>
 #include <sstream>
 
 #include <fcntl.h>
@@ -84,11 +83,10 @@ class ServerProcess {
     // Once it listens.
     [[nodiscard]] int port() const {
         EXPECT_TRUE(says("listening"));
-        std::smatch match;
         const std::string text = output();
-        return std::regex_search(text, match, std::regex("http://127\\.0\\.0\\.1:(\\d+)"))
-                   ? std::stoi(match[1])
-                   : 0;
+        const std::string mark = "http://127.0.0.1:";
+        const size_t at = text.find(mark);
+        return at == std::string::npos ? 0 : std::stoi(text.substr(at + mark.size()));
     }
 
   private:
