@@ -203,7 +203,8 @@ ApiError GenerationRun::failure_of(const Choice& choice) const {
     case FinishReason::kCancelled:
         return unavailable("draining", "the server is shutting down");
     default: {
-        log_line(LogLevel::kError, "generation failed", {{"what", choice.stream->error_message()}});
+        log_line(LogLevel::kError, "generation failed",
+                 {{"req", record_->request_id}, {"what", choice.stream->error_message()}});
         ApiError error = internal_error();
         error.code = "engine_error";
         return error;

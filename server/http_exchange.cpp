@@ -129,6 +129,7 @@ void HttpExchange::adopt_head() {
     if (const std::string& id = head_.header("x-request-id"); is_request_id(id)) {
         request_.request_id = id;
     }
+    request_.record->request_id = request_.request_id;
 }
 
 HttpReply HttpExchange::answer() {

@@ -183,8 +183,8 @@ void stop_logging() {
     Log& log = the_log();
     std::lock_guard lock(log.mutex);
     log.open = false;
-    log.logger.reset();
     log.writer.reset(); // writes what is queued, then joins
+    log.logger.reset();
 }
 
 Expected<void> reopen_log() {

@@ -26,7 +26,8 @@ struct RequestRecord {
     double decode_ms = 0;
     double ttft_ms = -1; // arrival to first token; < 0: there was none
 
-    // Set by the HTTP server.
+    // Set by the HTTP server; the id at the beginning.
+    std::string request_id;
     std::string error_type; // of an error reply, "" otherwise
     double total_ms = 0;
     uint64_t bytes_in = 0; // of the body
