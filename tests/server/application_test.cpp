@@ -99,9 +99,8 @@ std::string tiny_model() {
     return unpacked("models/tiny-a-bf16.gguf");
 }
 
-// One compute thread: the thread sanitizer does not see the barriers of the OpenMP runtime.
 std::vector<std::string> serving(std::vector<std::string> more = {}) {
-    std::vector<std::string> args = {"--model", tiny_model(), "--port", "0", "--threads", "1"};
+    std::vector<std::string> args = {"--model", tiny_model(), "--port", "0", "--threads", "2"};
     args.insert(args.end(), more.begin(), more.end());
     return args;
 }
